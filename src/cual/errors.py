@@ -1,0 +1,73 @@
+"""Every error that `cual` raises on purpose. Each message says what was wrong, where, and what to do."""
+
+
+class CualError(Exception):
+    """Base of all errors raised by cual on purpose."""
+
+
+class BadFeatures(CualError, ValueError):
+    """Features of the wrong shape, width or type, or with NaN or infinite entries."""
+
+
+class BadLabels(CualError, ValueError):
+    """Labels that do not fit the features, or of a type that the agent's classes do not have."""
+
+
+class BadBudget(CualError, ValueError):
+    """A budget that is not a share of the pool or a count, or is below one label."""
+
+
+class BadOption(CualError, ValueError):
+    """An option that a method does not have, or a value out of its range."""
+
+
+class EmptyPool(CualError, ValueError):
+    """A pool without samples."""
+
+
+class DuplicateIds(CualError, ValueError):
+    """Two samples of a pool carry the same id."""
+
+
+class TooFewSamples(CualError, ValueError):
+    """Too few labelled samples for what was asked."""
+
+
+class UnknownName(CualError, LookupError):
+    """No strategy, head or method of that name."""
+
+
+class UnknownQuery(CualError, LookupError):
+    """An answer to a query that was never asked."""
+
+
+class UnknownSample(CualError, LookupError):
+    """An answer about a sample that the query did not ask about."""
+
+
+class LabelsMissing(CualError, RuntimeError):
+    """The adaptation cannot finish: a query still waits for answers."""
+
+
+class BudgetExceeded(CualError, RuntimeError):
+    """An answer that would cost more labels than the budget has left."""
+
+
+class AlreadyFinished(CualError, RuntimeError):
+    """The adaptation has ended in its next agent; it takes no more answers."""
+
+
+class BadFile(CualError, ValueError):
+    """A file that cannot be used. The subclasses say why."""
+
+
+class DamagedFile(BadFile):
+    """A truncated or corrupted file."""
+
+
+class ForeignFile(BadFile):
+    """A file that cual did not write."""
+
+
+class NewerFormat(BadFile):
+    """A file written by a newer cual."""
