@@ -1,0 +1,15 @@
+"""Who to ask: one strategy per name."""
+
+from cual.acquisition import ambiguous, chance, classifier, top
+from cual.acquisition.base import Acquisition, PoolView, acquisition, acquisitions
+
+__all__ = [
+    "Acquisition",
+    "PoolView",
+    "acquisition",
+    "acquisitions",
+    "ambiguous",
+    "chance",
+    "classifier",
+    "top",
+]

@@ -1,0 +1,26 @@
+"""How far samples are from each class, and S⁰, Sⁱ, T_inner, zones. Who to ask is decided elsewhere."""
+
+from cual.uncertainty.base import ClassModel, Uncertainty, uncertainties
+from cual.uncertainty.fre import FRE
+from cual.uncertainty.knn import KNN, ClassSamples
+from cual.uncertainty.mahalanobis import Mahalanobis
+from cual.uncertainty.scores import Threshold, Zone, ambiguity, s0, si, t_inner, zones
+from cual.uncertainty.subspace import ClassSubspace
+
+__all__ = [
+    "FRE",
+    "KNN",
+    "ClassModel",
+    "ClassSamples",
+    "ClassSubspace",
+    "Mahalanobis",
+    "Threshold",
+    "Uncertainty",
+    "Zone",
+    "ambiguity",
+    "s0",
+    "si",
+    "t_inner",
+    "uncertainties",
+    "zones",
+]

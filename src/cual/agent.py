@@ -1,0 +1,283 @@
+"""The Agent: what is known. Classes, their models, the long-term head, replay and validation set, in one version.
+
+An agent never changes: `adapt` starts an `Adaptation`, whose `finish` gives the next version.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cual import storage
+from cual.adaptation import Adaptation
+from cual.errors import TooFewSamples
+from cual.heads import Head, Lesson, Samples, heads
+from cual.labels import ClassNames, read_labels
+from cual.methods import Method, methods
+from cual.pool import Pool, as_features, check_width, chunks
+from cual.replay import Replay
+from cual.seeds import generator
+from cual.short_term import Accepted, long_term_lesson, part
+from cual.timing import Timings
+from cual.types import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray, Progress, Row
+from cual.uncertainty import ClassModel, Threshold, Uncertainty, s0, t_inner, uncertainties
+
+
+@dataclass(frozen=True, eq=False)
+class Agent:
+    """What is known so far (`A` in the paper). Made by `fit`, by `load` and by an adaptation's `finish`.
+
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(c, 1, (30, 8)) for c in (0, 6)])
+    >>> agent = Agent.fit(X, ["cat"] * 30 + ["dog"] * 30, head_options={"hidden": 32})
+    >>> agent.predict(X[:1]).tolist(), agent.version, agent.classes_.tolist()
+    (['cat'], 0, ['cat', 'dog'])
+    """
+
+    method: Method
+    seed: int
+    version: int
+    names: ClassNames
+    models: tuple[ClassModel, ...]
+    head: Head
+    replay: Replay
+    validation: Samples
+    history: tuple[Row, ...]
+    """One row per adaptation that led here."""
+
+    @classmethod
+    def fit(
+        cls,
+        X: ArrayLike,
+        y: Any,
+        method: str | Method = "cual",
+        seed: int = 0,
+        device: str | torch.device = "cpu",
+        progress: Progress | None = None,
+        **options: Any,
+    ) -> "Agent":
+        """Learn the first classes.
+
+        Parameters
+        ----------
+        X
+            (n, d) features, any float type.
+        y
+            n labels, all str or all int.
+        method
+            A name from `cual.methods`, or a `Method`.
+        seed
+            Everything random derives from it.
+        device
+            Where to compute: "cpu" or "cuda".
+        progress
+            Called as ``progress(stage, done, total)``.
+        options
+            Change options of the method, for example ``buffer=5000, alpha=0.1``.
+        """
+        chosen = (methods[method] if isinstance(method, str) else method).but(**options)
+        features = as_features(X, "X")
+        if not len(features):
+            raise TooFewSamples("there are no samples to learn from")
+        names, codes = read_labels(y, len(features))
+        features, labels = features.to(device), torch.from_numpy(codes).to(device)
+        held = _held_out(codes, chosen.validation_share, seed)
+        train, validation = (
+            Samples(features[rows], labels[rows])
+            for rows in (torch.from_numpy(np.flatnonzero(mask)).to(device) for mask in (~held, held))
+        )
+        uncertainty = uncertainties[chosen.uncertainty](**chosen.uncertainty_options)
+        models = tuple(uncertainty.fit(train.X[train.y == c]) for c in range(len(names)))
+        none = Samples(train.X[:0], train.y[:0])
+        head = heads[chosen.head](width=features.shape[1], **chosen.head_options).learn(
+            Lesson(len(names), train, none, none),
+            generator(seed, 0, 0, "long-term head"),
+            at_stage(progress, "learning the first classes"),
+        )
+        replay = Replay(chosen.buffer).updated(train.X, train.y, generator(seed, 0, 0, "replay"))
+        return cls(chosen, seed, 0, names, models, head, replay, validation, ())
+
+    def adapt(
+        self,
+        pool: Pool | ArrayLike,
+        budget: float | int,
+        ids: Sequence[Any] | AnyArray | None = None,
+        progress: Progress | None = None,
+    ) -> Adaptation:
+        """Begin to adapt to unlabelled data; this agent stays as it is.
+
+        Parameters
+        ----------
+        pool
+            A `Pool`, or (m, d) features.
+        budget
+            Labels that people will be asked for: a float is a share of the pool, an int a count.
+        ids
+            Names of the rows of a plain array; 0 … m−1 by default.
+        progress
+            Called as ``progress(stage, done, total)``.
+        """
+        pool = pool if isinstance(pool, Pool) else Pool(pool, ids)
+        check_width(pool.width, self.width, "pool")
+        if len(self.validation) < 2:
+            raise TooFewSamples(
+                f"the agent holds {len(self.validation)} validation samples, so T_inner cannot be set; "
+                "fit it with at least two classes, or one of 15 samples, and three samples in each"
+            )
+        return Adaptation(self, pool, budget, progress)
+
+    def consolidated(
+        self,
+        pool: Pool,
+        accepted: Accepted,
+        names: ClassNames,
+        outcome: Row,
+        timings: Timings,
+        progress: Progress | None = None,
+    ) -> "Agent":
+        """The next version: this agent, and what an adaptation accepted (paper, appendix 4.1.4)."""
+        n_old, task = len(self.names), self.version + 1
+        held = self._held_from(accepted)
+        kept = Accepted(accepted.rows[~held], accepted.classes[~held], accepted.human[~held])
+
+        def features(rows: IntArray) -> Tensor:
+            return pool.take(rows, self.device)
+
+        with timings.stage("class models"):
+            models = tuple(
+                self.uncertainty.fit(features(kept.rows[kept.classes == c])) for c in range(n_old, len(names))
+            )
+        head = self.head
+        if models:
+            with timings.stage("long head"):
+                head = head.learn(
+                    long_term_lesson(self, pool, kept, len(names)),
+                    generator(self.seed, task, 0, "long-term head"),
+                    at_stage(progress, "learning"),
+                )
+        replay = self.replay.updated(
+            features(kept.rows),
+            torch.from_numpy(kept.classes).to(self.device),
+            generator(self.seed, task, 0, "replay"),
+            keep=torch.from_numpy(kept.human == 1).to(self.device),
+        )
+        codes = torch.from_numpy(accepted.classes[held]).to(self.device)
+        validation = Samples(
+            torch.cat([self.validation.X, features(accepted.rows[held])]),
+            torch.cat([self.validation.y, codes]),
+        )
+        history = (*self.history, {"version": task, **outcome})
+        return Agent(
+            self.method, self.seed, task, names, (*self.models, *models), head, replay, validation, history
+        )
+
+    def _held_from(self, accepted: Accepted) -> BoolArray:
+        """Which accepted samples join the validation set: a share of each new class, pseudo-labels first."""
+        held = np.zeros(len(accepted.rows), dtype=np.bool_)
+        for c in np.unique(accepted.classes[accepted.classes >= len(self.names)]).tolist():
+            mine = np.flatnonzero(accepted.classes == c)
+            believed = mine[accepted.human[mine] == 0]
+            rng = generator(self.seed, self.version + 1, c, "validation")
+            candidates = rng.permutation(believed if len(believed) else mine)
+            held[candidates[: int(self.method.validation_share * len(mine))]] = True
+        return held
+
+    def predict(self, X: ArrayLike) -> AnyArray:
+        """The class of each sample, by name."""
+        return self.names.decode(self._logits(X).argmax(dim=1).cpu().numpy())
+
+    def predict_proba(self, X: ArrayLike) -> FloatArray:
+        """Class probabilities (n, classes), columns in the order of `classes_`."""
+        return torch.softmax(self._logits(X), dim=1).cpu().numpy()
+
+    def novelty(self, X: ArrayLike) -> FloatArray:
+        """S⁰ of each sample, the distance to the nearest known class; above `threshold` is probably novel."""
+        features = as_features(X, "X", self.width)
+        parts = [s0(self.old_distances(features[rows].to(self.device))) for rows in chunks(*features.shape)]
+        return torch.cat(parts).cpu().numpy() if parts else np.empty(0, np.float32)
+
+    @property
+    def classes_(self) -> AnyArray:
+        """Names of the known classes, in the order in which they were learned."""
+        return self.names.array()
+
+    @property
+    def width(self) -> int:
+        """Width of the features."""
+        return int(self.replay.X.shape[1])
+
+    @property
+    def device(self) -> torch.device:
+        return self.replay.X.device
+
+    @cached_property
+    def uncertainty(self) -> Uncertainty:
+        return uncertainties[self.method.uncertainty](**self.method.uncertainty_options)
+
+    @cached_property
+    def threshold(self) -> Threshold:
+        """T_inner for `novelty`, from the validation set."""
+        return t_inner(s0(self.old_distances(self.validation.X)), self.method.stds)
+
+    def old_distances(self, X: Tensor) -> Tensor:
+        """Elemental uncertainty (n, classes) of checked features under every known class."""
+        return self.uncertainty.distances(X, self.models)
+
+    def _logits(self, X: ArrayLike) -> Tensor:
+        return self.head.logits(as_features(X, "X", self.width).to(self.device))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the agent to one file (safetensors with a JSON header)."""
+        body = {
+            "method": self.method.to_json(),
+            "seed": self.seed,
+            "version": self.version,
+            "names": list(self.names.names),
+            "history": list(self.history),
+        }
+        tensors = {"validation.X": self.validation.X, "validation.y": self.validation.y}
+        tensors |= {f"head.{k}": v for k, v in self.head.state().items()}
+        tensors |= {f"replay.{k}": v for k, v in self.replay.state().items()}
+        for c, model in enumerate(self.models):
+            tensors |= {f"model.{c}.{k}": v for k, v in model.state().items()}
+        storage.write(path, "agent", body, tensors)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], device: str | torch.device = "cpu") -> "Agent":
+        """Read an agent that `save` wrote."""
+        body, tensors = storage.read(path, "agent")
+        device = torch.device(device)
+        method = Method.from_json(body["method"])
+        names = ClassNames(tuple(body["names"]))
+        uncertainty = uncertainties[method.uncertainty](**method.uncertainty_options)
+        return cls(
+            method,
+            body["seed"],
+            body["version"],
+            names,
+            tuple(uncertainty.load(part(tensors, f"model.{c}.", device)) for c in range(len(names))),
+            heads[method.head].from_state(part(tensors, "head.", device), **method.head_options),
+            Replay.from_state(part(tensors, "replay.", device)),
+            Samples(tensors["validation.X"].to(device), tensors["validation.y"].to(device)),
+            tuple(body["history"]),
+        )
+
+
+def at_stage(progress: Progress | None, stage: str) -> Any:
+    """Give a head's ``(done, total)`` progress its stage."""
+    return None if progress is None else lambda done, total: progress(stage, done, total)
+
+
+def _held_out(codes: IntArray, share: float, seed: int) -> BoolArray:
+    """Which samples of the first classes make the validation set: `share` of each class of three or more."""
+    held = np.zeros(len(codes), dtype=np.bool_)
+    for c in np.unique(codes).tolist():
+        rows = np.flatnonzero(codes == c)
+        n = max(1, round(share * len(rows))) if len(rows) >= 3 else 0
+        held[generator(seed, 0, c, "validation").permutation(rows)[:n]] = True
+    return held

@@ -1,0 +1,115 @@
+"""From result rows to numbers: reading folders, grouping, means and deviations over seeds. No files are written."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cual.bench.folder import read_rows
+from cual.errors import BadFile
+from cual.types import Row
+
+VARIED = ("first", "increment", "budget", "buffer", "rarity", "reuse", "wrong", "skip")
+
+
+Measure = Callable[[Row], float | None]
+"""Reads one number out of a row; None where there is none."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A mean over seeds with its sample deviation (0 for one seed)."""
+
+    mean: float
+    std: float
+    n: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Value":
+        """
+        >>> Value.of([0.5, 0.7])
+        Value(mean=0.6, std=0.14142135623730948, n=2)
+        """
+        std = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+        return cls(float(np.mean(values)), std, len(values))
+
+
+@dataclass(frozen=True)
+class Group:
+    """Results on the same streams: one dataset and one protocol, whatever the method and seed."""
+
+    dataset: str
+    varied: Mapping[str, Any]
+    rows: tuple[Row, ...]
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(row["method"] for row in self.rows))
+
+    @property
+    def tasks(self) -> tuple[int, ...]:
+        return tuple(sorted({row["task"] for row in self.rows}))
+
+    def of(self, method: str, task: int | None = None) -> list[Row]:
+        return [r for r in self.rows if r["method"] == method and task in (None, r["task"])]
+
+    def accuracy(self, method: str) -> Value | None:
+        """Mean over seeds of the average accuracy over tasks t ≥ 1; streams that are not finished do not count."""
+        return self.per_stream(method, lambda row: row["accuracy"])
+
+    def per_stream(self, method: str, measure: Measure) -> Value | None:
+        """Mean over seeds of a measure's average over tasks; tasks where it is None are left out."""
+        streams: dict[int, list[float | None]] = {}
+        for row in self.of(method):
+            streams.setdefault(row["seed"], []).append(measure(row))
+        whole = [[v for v in s if v is not None] for s in streams.values() if len(s) == len(self.tasks)]
+        averages = [float(np.mean(s)) for s in whole if s]
+        return Value.of(averages) if averages else None
+
+    def per_task(self, method: str, measure: Measure) -> dict[int, Value]:
+        """A measure's mean over seeds for each task; tasks where it is None for all seeds are left out."""
+        values = {t: [measure(r) for r in self.of(method, t)] for t in self.tasks}
+        known = {t: [v for v in vs if v is not None] for t, vs in values.items()}
+        return {t: Value.of(vs) for t, vs in known.items() if vs}
+
+
+def read_folder(folder: str | Path) -> list[Row]:
+    """All result rows in a folder and its subfolders."""
+    found = sorted(Path(folder).rglob("results.jsonl"))
+    if not found:
+        raise BadFile(f"{folder} holds no results.jsonl; make some with `cual bench run --out {folder} …`")
+    return [row for path in found for row in read_rows(path)]
+
+
+def grouped(rows: Iterable[Row]) -> list[Group]:
+    """Rows by dataset and protocol, in order of appearance."""
+    groups: dict[tuple[str, tuple[tuple[str, Any], ...]], list[Row]] = {}
+    for row in rows:
+        key = row["dataset"], tuple((name, row.get(name)) for name in VARIED)
+        groups.setdefault(key, []).append(row)
+    return [Group(dataset, dict(varied), tuple(held)) for (dataset, varied), held in groups.items()]
+
+
+def differing(groups: Sequence[Group]) -> tuple[str, ...]:
+    """Which fields of the protocol differ between groups of one dataset, so that a title must name them."""
+    by_dataset: dict[str, list[Mapping[str, Any]]] = {}
+    for group in groups:
+        by_dataset.setdefault(group.dataset, []).append(group.varied)
+    return tuple(n for n in VARIED if any(len({v[n] for v in held}) > 1 for held in by_dataset.values()))
+
+
+def of_iteration(name: str, i: int) -> Measure:
+    """Reads a measure of the i-th iteration (negative: from the end, of tasks with more than one).
+
+    >>> row = {"iterations": [{"auroc": 0.9}, {"auroc": 0.95}]}
+    >>> of_iteration("auroc", 0)(row), of_iteration("auroc", -1)(row), of_iteration("auroc", 2)(row)
+    (0.9, 0.95, None)
+    """
+
+    def measure(row: Row) -> float | None:
+        held = row["iterations"]
+        return held[i][name] if (i < len(held) if i >= 0 else len(held) > 1) else None
+
+    return measure

@@ -1,0 +1,107 @@
+"""One result row per task: what a finished adaptation is worth, measured with the labels that the agent never saw."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cual.adaptation import Adaptation
+from cual.agent import Agent
+from cual.bench.annotators import Recorded
+from cual.bench.measures import aupr, auroc, class_accuracy, confusion
+from cual.bench.streams import Stream, Task
+from cual.features import Features
+from cual.types import AnyArray, Label, Row
+
+ZONES = ("novel", "ambiguous", "old")
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The labels of a features file, by row and by class number of the stream."""
+
+    labels: AnyArray
+    names: AnyArray
+    codes: AnyArray
+
+    @classmethod
+    def of(cls, features: Features) -> "Truth":
+        labels = features.labels()
+        names, codes = np.unique(labels, return_inverse=True)
+        return cls(labels, names, codes)
+
+    def classes(self, codes: Sequence[int]) -> list[Label]:
+        return self.names[list(codes)].tolist()
+
+
+def learning_row(task: Task, before: Agent, adaptation: Adaptation, annotator: Recorded, truth: Truth) -> Row:
+    """What was asked and believed. A sample is novel if the agent did not know its class before the task."""
+    labels = truth.labels[task.rows]
+    novel = ~np.isin(labels, before.classes_)
+    true_label = dict(zip(task.rows.tolist(), labels.tolist(), strict=True))
+    unknown = set(task.rows[novel].tolist())
+    answered = [row["sample"] for row in adaptation.ledger if row["charged"]]
+    believed = adaptation.pseudo_labels
+    right = [true_label[int(sample)] == label for sample, label in believed.items()]
+    zones = [row["zone"] for row in adaptation.ledger if row["charged"]]
+    return {
+        "pool_size": len(task.rows),
+        "labels_used": annotator.paid,
+        "novel_queried": sum(sample in unknown for sample in answered),
+        "pseudo_labels": len(right),
+        "pseudo_label_accuracy": float(np.mean(right)) if right else None,
+        "labels_budgeted": adaptation.budget,
+        "labels_skipped": annotator.skipped,
+        "labels_by_zone": {zone: zones.count(zone) for zone in ZONES},
+        "novel_in_pool": int(novel.sum()),
+        "iterations": iteration_rows(adaptation, task.rows, labels, novel),
+        "timings": {stage: round(s, 4) for stage, s in adaptation.timings.items()},
+    }
+
+
+def iteration_rows(adaptation: Adaptation, rows: AnyArray, labels: AnyArray, novel: AnyArray) -> list[Row]:
+    """Per iteration: AUROC and AUPR of its score over the samples still in the pool, and the pseudo-labels so far.
+
+    Precision: share of pseudo-labels that are right; recall: share of the pool's novel samples that carry a right one.
+    """
+    believed = adaptation.pseudo_labels
+    out: list[Row] = []
+    total = right = 0
+    for r in adaptation.rounds:
+        for position in r.pseudo_rows.tolist():
+            total += 1
+            right += believed.get(int(rows[position])) == labels[position].item()
+        out.append(
+            {
+                "auroc": auroc(r.scores, novel[r.rows]),
+                "aupr": aupr(r.scores, novel[r.rows]),
+                "threshold": float(r.threshold.value),
+                "asked": len(r.asked),
+                "pseudo_labels": total,
+                "precision": right / total if total else None,
+                "recall": right / int(novel.sum()) if novel.any() else None,
+            }
+        )
+    return out
+
+
+def evaluation_row(
+    agent: Agent, features: Features, stream: Stream, task: int, truth: Truth, last: bool
+) -> Row:
+    """How the agent does on the test rows of all classes introduced so far; an undiscovered class counts 0."""
+    rows = stream.test_rows(task)
+    classes = truth.classes(stream.introduced(task))
+    known = set(agent.classes_.tolist())
+    predicted: AnyArray = agent.predict(features.X[rows])
+    per_class = class_accuracy(truth.labels[rows], predicted, classes)
+    row: dict[str, Any] = {
+        "accuracy": float(np.mean(list(per_class.values()))),
+        "classes_known": sum(c in known for c in classes),
+        "classes_missed": sum(c not in known for c in classes),
+        "missed": [str(c) for c in classes if c not in known],
+        "per_class": per_class,
+    }
+    if last:
+        row["confusion"] = confusion(truth.labels[rows], predicted, classes)
+    return row

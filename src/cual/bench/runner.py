@@ -1,0 +1,140 @@
+"""Running streams: fit on the first classes, then adapt task after task through `ask` and `tell`. Resumable.
+
+What a row measures is in `rows`, where it goes in `folder`, many processes in `jobs`.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from cual.adaptation import Adaptation
+from cual.agent import Agent
+from cual.bench.annotators import Recorded
+from cual.bench.folder import RunFolder
+from cual.bench.rows import Truth, learning_row, evaluation_row
+from cual.bench.settings import Setting, load_features
+from cual.bench.streams import Stream, Task, make_stream
+from cual.features import Features
+from cual.types import Row
+
+ORACLE = "oracle"
+
+
+@dataclass(frozen=True)
+class Data:
+    """A setting's features and true labels."""
+
+    features: Features
+    truth: Truth
+
+    def stream(self, setting: Setting, seed: int) -> Stream:
+        return make_stream(self.truth.codes, setting.protocol, seed)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One finished task of a stream: the agent after it, the adaptation that led there, and its result row."""
+
+    task: Task
+    agent: Agent
+    adaptation: Adaptation
+    row: Row
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One stream to run: a method and a seed of a setting, into a folder."""
+
+    setting: Setting
+    folder: Path
+    method: str
+    seed: int
+
+
+Report = Callable[[Unit, Row], None]
+"""Called after each finished task, with the unit and its row."""
+
+
+@lru_cache(maxsize=1)
+def load(features: str) -> Data:
+    """The data of a setting's `features`; the last file stays in memory for the next stream on it."""
+    held = load_features(features)
+    return Data(held, Truth.of(held))
+
+
+def fit_first(setting: Setting, method: str, seed: int, data: Data, stream: Stream) -> Agent:
+    """The agent before deployment: it knows the first classes."""
+    return Agent.fit(
+        data.features.X[stream.first],
+        data.truth.labels[stream.first],
+        method=method,
+        seed=seed,
+        device=setting.device,
+        **{"buffer": setting.buffer, **setting.options},
+    )
+
+
+def walk(setting: Setting, method: str, seed: int, data: Data, agent: Agent, done: int = 0) -> Iterator[Step]:
+    """Go through a stream's tasks, from the one after `done` on, with `agent` as it was after `done`."""
+    stream = data.stream(setting, seed)
+    for task in stream.tasks[done:]:
+        annotator = _annotator(setting, method, seed, task, stream, data.truth)
+        began = time.perf_counter()
+        adaptation = agent.adapt(data.features.X[task.rows], setting.budget, ids=task.rows)
+        while query := adaptation.ask():
+            adaptation.tell(query.id, annotator.answer(query.ids))
+        after = adaptation.finish()
+        seconds = time.perf_counter() - began
+        row: Row = {"dataset": setting.dataset, "method": method, "seed": seed, "task": task.number}
+        last = task.number == len(stream.tasks)
+        row |= evaluation_row(after, data.features, stream, task.number, data.truth, last)
+        row |= learning_row(task, agent, adaptation, annotator, data.truth)
+        row |= {"seconds": round(seconds, 3), **setting.varied()}
+        if task.number == 1:
+            row["per_class_before"] = evaluation_row(agent, data.features, stream, 0, data.truth, False)[
+                "per_class"
+            ]
+        yield Step(task, after, adaptation, row)
+        agent = after
+
+
+def run_unit(unit: Unit, report: Report | None = None) -> None:
+    """Run a stream from where its folder says it stands, saving the agent and a row after each task."""
+    folder, setting, method, seed = RunFolder(unit.folder), unit.setting, unit.method, unit.seed
+    done = _tasks_done(folder.rows(), method, seed)
+    data = load(setting.features)
+    stream = data.stream(setting, seed)
+    if done == len(stream.tasks):
+        return
+    if done:
+        agent = folder.load_agent(method, seed, done, setting.device)
+    else:
+        agent = fit_first(setting, method, seed, data, stream)
+    for step in walk(setting, method, seed, data, agent, done):
+        number = step.task.number
+        last = number == len(stream.tasks)
+        if not last:
+            folder.save_agent(step.agent, method, seed, number)
+        folder.append(step.row)  # only now is the task done; the agent to go on from is already safe
+        folder.drop_agents(method, seed, before=number + 1 if last else number)
+        if report is not None:
+            report(unit, step.row)
+
+
+def count_tasks(setting: Setting, data: Data) -> int:
+    """Tasks of one stream of the setting."""
+    return len(data.stream(setting, setting.seeds[0]).tasks)
+
+
+def _tasks_done(rows: list[Row], method: str, seed: int) -> int:
+    return sum(row["method"] == method and row["seed"] == seed for row in rows)
+
+
+def _annotator(
+    setting: Setting, method: str, seed: int, task: Task, stream: Stream, truth: Truth
+) -> Recorded:
+    classes = truth.classes(stream.introduced(task.number))
+    noise: Mapping[str, float] = {} if method == ORACLE else {"wrong": setting.wrong, "skip": setting.skip}
+    return Recorded(truth.labels, classes, seed, task.number, **noise)

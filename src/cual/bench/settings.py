@@ -1,0 +1,147 @@
+"""What a run is: one features file, one protocol, some methods and seeds. Running it is `runner`'s business."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, cast
+
+from cual.bench.streams import Protocol
+from cual.errors import BadFile, BadOption
+from cual.features import Features, read
+from cual.methods import methods as known_methods
+from cual.types import Row
+
+DIGITS = "digits"
+"""In place of a features file: scikit-learn's digits."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One folder of results: every method with every seed on the same streams.
+
+    Attributes
+    ----------
+    features
+        Path of a features file, or "digits".
+    name
+        The dataset's name in results; the file's stem when not given.
+    budget
+        Labels per task: a share of the pool (float) or a number (int).
+    buffer
+        Samples in the replay memory.
+    wrong, skip
+        Share of wrong and of skipped answers (the Oracle, an upper bound, is never told wrong).
+    options
+        Further options of `cual.methods.Method`, for all methods alike.
+    made_by
+        The commands that make the features, for the message when they are missing.
+    """
+
+    features: str
+    methods: tuple[str, ...] = ("cual",)
+    seeds: tuple[int, ...] = (0,)
+    first: int = 2
+    increment: int = 1
+    budget: float | int = 0.0125
+    buffer: int = 2500
+    name: str = ""
+    rarity: float | None = None
+    reuse: bool = True
+    wrong: float = 0.0
+    skip: float = 0.0
+    device: str = "cpu"
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    made_by: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.methods or not self.seeds:
+            raise BadOption("a run needs at least one method and one seed")
+        for method in self.methods:
+            _ = known_methods[method]
+        if len(set(self.methods)) < len(self.methods) or len(set(self.seeds)) < len(self.seeds):
+            raise BadOption(f"a method or seed is named twice: {', '.join(self.methods)}; {self.seeds}")
+        _ = self.protocol
+
+    @property
+    def dataset(self) -> str:
+        return self.name or Path(self.features).stem
+
+    @property
+    def protocol(self) -> Protocol:
+        return Protocol(first=self.first, increment=self.increment, rarity=self.rarity, reuse=self.reuse)
+
+    def to_json(self) -> Row:
+        """All that decides on the numbers of a run, as plain JSON."""
+        row = asdict(self)
+        del row["made_by"]
+        row["features"] = Path(self.features).name
+        row["name"] = self.dataset
+        return json.loads(json.dumps(row))
+
+    def varied(self) -> Row:
+        """The fields that are written into every row, so that rows of several runs can be told apart."""
+        names = ("first", "increment", "budget", "buffer", "rarity", "reuse", "wrong", "skip")
+        return {name: getattr(self, name) for name in names}
+
+
+def check_features(settings: Iterable[Setting]) -> None:
+    """Before a long run: all features files that are missing, and the commands that make them."""
+    missing = {s.features: s for s in settings if s.features != DIGITS and not Path(s.features).exists()}
+    if missing:
+        told = [
+            "\n  ".join([f"{name} is missing" + (". Make it with" if s.made_by else ""), *s.made_by])
+            for name, s in missing.items()
+        ]
+        raise BadFile("\n".join(told))
+
+
+def load_features(features: str) -> Features:
+    """A features file, or the digits."""
+    return digits() if features == DIGITS else read(features)
+
+
+def digits() -> Features:
+    """scikit-learn's 1,797 digits of 8 × 8 pixels, scaled to 0 … 1; the class names are the digits."""
+    import numpy as np  # noqa: PLC0415
+    from sklearn.datasets import load_digits  # noqa: PLC0415
+
+    held = cast(Any, load_digits())
+    return Features(
+        (held.data / 16).astype(np.float32), held.target, class_names=tuple(str(name) for name in range(10))
+    )
+
+
+def from_yaml(path: str | Path) -> dict[str, Setting]:
+    """Named settings of a YAML file: a mapping of names to fields of `Setting`; `defaults` holds for all others.
+
+    ::
+
+        defaults: {methods: [cual, er-entropy], seeds: [0, 1, 2], budget: 0.0125}
+        eurosat: {features: features/eurosat.npz, first: 2, increment: 1, budget: 0.005}
+        places: {features: features/places.npz, first: 10, increment: 5, buffer: 5000}
+    """
+    import yaml  # noqa: PLC0415
+
+    try:
+        held = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise BadFile(f"{path} is not YAML: {error}") from error
+    if not isinstance(held, dict) or not all(
+        isinstance(v, dict) for v in cast(dict[Any, Any], held).values()
+    ):
+        raise BadFile(f"{path} must map names of runs to their fields")
+    held = cast(dict[str, Row], held)
+    defaults = held.pop("defaults", {})
+    return {str(name): from_fields({**defaults, **row}, f"{path}, {name}") for name, row in held.items()}
+
+
+def from_fields(row: Mapping[str, Any], where: str) -> Setting:
+    """A `Setting` from plain values; lists become tuples, unknown names an error that says where."""
+    known = {f.name for f in fields(Setting)}
+    unknown = sorted(set(row) - known)
+    if unknown:
+        raise BadOption(f"{where}: no field {', '.join(unknown)}; known: {', '.join(sorted(known))}")
+    if "features" not in row:
+        raise BadOption(f"{where}: which features file? (field `features`)")
+    return Setting(**{k: tuple(cast(Iterable[Any], v)) if isinstance(v, list) else v for k, v in row.items()})

@@ -1,0 +1,100 @@
+"""What a head is and what it learns from. No head lives here, and no training."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+from torch import Tensor
+
+from cual.registry import Registry
+
+Progress = Callable[[int, int], None]
+"""Called with (steps done, steps in all)."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Features and what they should be mapped to; either may be on any device, both on the same.
+
+    Attributes
+    ----------
+    X
+        Features (n, d), of any floating type.
+    y
+        Class numbers (n,) int64, or soft targets (n, classes) whose rows sum to one.
+    """
+
+    X: Tensor
+    y: Tensor
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What a head learns from in one update: the three sources of the paper's eq. 4, any of them empty.
+
+    Attributes
+    ----------
+    n_classes
+        Classes that the head shall know afterwards, all earlier ones included.
+    queried, pseudo, replay
+        Samples labelled by a person, by the agent itself, and remembered.
+    weights
+        β, γ, θ: what the mean loss of each source counts.
+    """
+
+    n_classes: int
+    queried: Samples
+    pseudo: Samples
+    replay: Samples
+    weights: tuple[float, float, float] = (0.25, 0.25, 0.5)
+
+    def sources(self) -> list[tuple[Samples, float]]:
+        """The sources that have samples and count, with β, γ, θ renormalised to a sum of one.
+
+        >>> import torch
+        >>> none, two = (Samples(torch.zeros(n, 3), torch.zeros(n, dtype=torch.int64)) for n in (0, 2))
+        >>> [weight for _, weight in Lesson(1, two, none, two, (1.0, 1.0, 3.0)).sources()]
+        [0.25, 0.75]
+        """
+        all_three = zip((self.queried, self.pseudo, self.replay), self.weights, strict=True)
+        present = [(samples, weight) for samples, weight in all_three if len(samples) and weight > 0]
+        total = sum(weight for _, weight in present)
+        return [(samples, weight / total) for samples, weight in present]
+
+
+class Head(Protocol):
+    """Maps features to one logit per class. Created empty, by `heads[name](width=d, **options)`.
+
+    A head never changes: learning gives a new one.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None: ...
+
+    @property
+    def n_classes(self) -> int:
+        """Classes known so far; 0 at first."""
+        ...
+
+    def logits(self, X: Tensor) -> Tensor:
+        """Logits (n, n_classes) in float32, computed in chunks, on the head's device."""
+        ...
+
+    def learn(self, lesson: Lesson, rng: np.random.Generator, progress: Progress | None = None) -> Self:
+        """A new head that has learned `lesson`, grown to its classes; trained where the samples are."""
+        ...
+
+    def state(self) -> dict[str, Tensor]:
+        """All there is to save, as tensors; scalars are 0-d."""
+        ...
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Tensor], **options: int | float) -> Self:
+        """The head that `state` was taken from, on its tensors' device; `options` replace saved ones."""
+        ...
+
+
+heads: Registry[type[Head]] = Registry("head")

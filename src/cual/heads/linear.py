@@ -1,0 +1,44 @@
+"""The linear head: the short-term classifier A_s of an adaptation (paper 3.1)."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from cual.heads.base import heads
+from cual.heads.perceptron import Perceptron
+
+
+@heads.add("linear")
+class Linear(Perceptron):
+    """One fully connected layer.
+
+    Parameters
+    ----------
+    width
+        Of the features.
+    epochs, batch, lr
+        Of each lesson; Adam starts afresh each time.
+
+    Examples
+    --------
+    >>> import numpy as np, torch
+    >>> from cual.heads import Lesson, Samples
+    >>> X, y = torch.eye(3), torch.arange(3)
+    >>> none = Samples(X[:0], y[:0])
+    >>> head = Linear(width=3, epochs=100, lr=0.1)
+    >>> head = head.learn(Lesson(3, Samples(X, y), none, none), np.random.default_rng(0))
+    >>> head.logits(X).argmax(1).tolist()
+    [0, 1, 2]
+    """
+
+    OPTIONS: ClassVar[Mapping[str, type[int] | type[float]]] = {
+        "width": int,
+        "epochs": int,
+        "batch": int,
+        "lr": float,
+    }
+
+    def __init__(self, width: int, epochs: int = 5, batch: int = 16, lr: float = 1e-3) -> None:
+        self.width, self.epochs, self.batch, self.lr = width, epochs, batch, lr
+
+    def _hidden_widths(self) -> tuple[int, ...]:
+        return ()

@@ -1,0 +1,49 @@
+"""The MLP head: the agent's long-term classifier A (paper 3.1)."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from cual.heads.base import heads
+from cual.heads.perceptron import Perceptron
+
+
+@heads.add("mlp")
+class MLP(Perceptron):
+    """A perceptron of one hidden layer.
+
+    Parameters
+    ----------
+    width
+        Of the features.
+    hidden
+        Of the hidden layer.
+    epochs, batch, lr
+        Of each lesson; Adam starts afresh each time.
+
+    Examples
+    --------
+    >>> import numpy as np, torch
+    >>> from cual.heads import Lesson, Samples
+    >>> X, y = torch.eye(3), torch.arange(3)
+    >>> none = Samples(X[:0], y[:0])
+    >>> head = MLP(width=3, hidden=64, epochs=100)
+    >>> head = head.learn(Lesson(3, Samples(X, y), none, none), np.random.default_rng(0))
+    >>> head.logits(X).argmax(1).tolist()
+    [0, 1, 2]
+    """
+
+    OPTIONS: ClassVar[Mapping[str, type[int] | type[float]]] = {
+        "width": int,
+        "hidden": int,
+        "epochs": int,
+        "batch": int,
+        "lr": float,
+    }
+
+    def __init__(
+        self, width: int, hidden: int = 4096, epochs: int = 20, batch: int = 50, lr: float = 1e-3
+    ) -> None:
+        self.width, self.hidden, self.epochs, self.batch, self.lr = width, hidden, epochs, batch, lr
+
+    def _hidden_widths(self) -> tuple[int, ...]:
+        return (self.hidden,)

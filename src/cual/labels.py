@@ -1,0 +1,110 @@
+"""Class names at the border, integers inside: the one place that maps between them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import numpy as np
+
+from cual.errors import BadLabels
+from cual.types import AnyArray, IntArray, Label
+
+
+class _Skip:
+    """The answer "cannot tell"."""
+
+    def __repr__(self) -> str:
+        return "SKIP"
+
+
+SKIP: Final = _Skip()
+"""Tell this instead of a label for "cannot tell": not charged, not asked again."""
+
+Answer = Label | _Skip
+
+
+def as_label(value: Any) -> Label:
+    """A plain str or int, or a `BadLabels` error that says what came instead.
+
+    >>> as_label(np.int64(3)), as_label("Sea, Lake")
+    (3, 'Sea, Lake')
+    """
+    if isinstance(value, str) and value:
+        return str(value)
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return int(value)
+    what = "an empty string" if isinstance(value, str) else f"{value!r} ({type(value).__name__})"
+    raise BadLabels(f"a label is a non-empty str or an int, not {what}")
+
+
+@dataclass(frozen=True)
+class ClassNames:
+    """Names of classes; the position in `names` is the integer used inside.
+
+    >>> names = ClassNames(("cat", "dog"))
+    >>> names.encode(["dog", "cat"]).tolist(), names.plus("île").names
+    ([1, 0], ('cat', 'dog', 'île'))
+    """
+
+    names: tuple[Label, ...]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __contains__(self, label: object) -> bool:
+        return label in self.names
+
+    def index(self, label: Label) -> int:
+        return self.names.index(label)
+
+    def plus(self, label: Label) -> "ClassNames":
+        """These names and one more (itself if it is known)."""
+        return self if label in self.names else ClassNames((*self.names, label))
+
+    def check(self, label: Any) -> Label:
+        """A label of the type that the known classes have: 3 is not "3"."""
+        plain = as_label(label)
+        if self.names and type(plain) is not type(self.names[0]):
+            known = type(self.names[0]).__name__
+            raise BadLabels(
+                f"label {plain!r} is {type(plain).__name__}, but the classes known so far are {known}, "
+                f"for example {self.names[0]!r}; use one type for all"
+            )
+        return plain
+
+    def encode(self, labels: Iterable[Label]) -> IntArray:
+        positions = {name: i for i, name in enumerate(self.names)}
+        return np.array([positions[label] for label in labels], dtype=np.int64)
+
+    def decode(self, indices: Sequence[int] | IntArray) -> AnyArray:
+        return self.array()[np.asarray(indices, dtype=np.int64)]
+
+    def array(self) -> AnyArray:
+        """The names as a numpy array of ints or of strings."""
+        if not self.names:
+            return np.array([], dtype=np.int64)
+        if isinstance(self.names[0], str):
+            return np.array(self.names, dtype=np.str_)
+        return np.array(self.names, dtype=np.int64)
+
+
+def read_labels(y: Any, n: int) -> tuple[ClassNames, IntArray]:
+    """Check the labels of `n` samples; the classes in sorted order, and each sample's position in them.
+
+    >>> read_labels(["b", "a", "b"], 3)
+    (ClassNames(names=('a', 'b')), array([1, 0, 1]))
+    """
+    values: list[Any] = list(y.tolist() if hasattr(y, "tolist") else y)
+    if len(values) != n:
+        raise BadLabels(f"{n} samples came with {len(values)} labels")
+    plain: list[Label] = []
+    for i, value in enumerate(values):
+        try:
+            plain.append(as_label(value))
+        except BadLabels as error:
+            raise BadLabels(f"label of row {i}: {error}") from None
+    kinds = {type(label) for label in plain}
+    if len(kinds) > 1:
+        raise BadLabels("labels mix str and int; use one type for all")
+    names = ClassNames(tuple(sorted(cast("set[str]", set(plain)))))
+    return names, names.encode(plain)

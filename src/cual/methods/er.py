@@ -1,0 +1,39 @@
+"""Experience replay with active labelling and no pseudo-labels (paper, section 3.1 and appendix 4.2.3).
+
+The score is the entropy or margin of the long-term classifier itself; queries are ambiguous in it by the same
+formula as CUAL's, from the first round on.
+"""
+
+from cual.methods.base import Method, add
+
+ER_ENTROPY = add(
+    Method(
+        name="er-entropy",
+        summary="replay; asks where the classifier's entropy is ambiguous",
+        score="entropy",
+        first="ambiguous",
+        then="ambiguous",
+        pseudo="",
+        ends_below_threshold=False,
+    )
+)
+ER_MARGIN = add(
+    ER_ENTROPY.but(
+        name="er-margin", summary="replay; asks where the classifier's margin is ambiguous", score="margin"
+    )
+)
+ER_ENTROPY_ONESHOT = add(
+    ER_ENTROPY.but(
+        name="er-entropy-oneshot", summary="er-entropy with all questions at once", first_share=1.0
+    )
+)
+ER_RANDOM = add(
+    ER_ENTROPY.but(
+        name="er-random",
+        summary="replay; asks at random, all questions at once",
+        score="novelty",  # chance reads no score: the cheaper one fills the ledger
+        first="random",
+        then="random",
+        first_share=1.0,
+    )
+)

@@ -1,0 +1,170 @@
+"""Features at the border: checked once, then read in float32 chunks. Nothing here knows of classes."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cual import storage
+from cual.errors import BadFeatures, DuplicateIds, EmptyPool
+from cual.types import AnyArray, ArrayLike, IntArray, Label
+
+CHUNK_BYTES = 64 * 2**20
+"""Float32 bytes of one chunk of features."""
+_KEEP_ON_DEVICE_BYTES = 4 * 2**30
+
+
+class Pool:
+    """Unlabelled features with stable ids; arrays stay in the type they came in (a memory map stays on disk).
+
+    Parameters
+    ----------
+    X
+        (n, d) array, memory map or tensor of any float type.
+    ids
+        One id per row, str or int, no two alike; 0 … n−1 by default.
+
+    >>> pool = Pool(np.eye(3, dtype=np.float16), ids=["a", "b", "c"])
+    >>> len(pool), pool.width, pool.take(np.array([2])).dtype
+    (3, 3, torch.float32)
+    """
+
+    def __init__(self, X: ArrayLike, ids: Sequence[Any] | AnyArray | None = None) -> None:
+        self._data = _as_2d(X, "pool")
+        if not len(self._data):
+            raise EmptyPool("the pool holds no samples")
+        self.ids = _read_ids(ids, len(self._data))
+        self._on_device: Tensor | None = None
+        for rows in chunks(len(self), self.width):
+            check_finite(_float32(self._data[rows]), "pool", offset=rows.start, ids=self.ids)
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    @property
+    def width(self) -> int:
+        return int(self._data.shape[1])
+
+    @property
+    def data(self) -> ArrayLike:
+        """The features as they came."""
+        return self._data
+
+    def take(self, rows: IntArray, device: torch.device | str = "cpu") -> Tensor:
+        """Features of `rows`, float32, on `device`."""
+        target = torch.device(device)
+        if target.type == "cuda" and len(self) * self.width * 4 <= _KEEP_ON_DEVICE_BYTES:
+            if self._on_device is None or self._on_device.device != target:
+                self._on_device = _float32(self._data).to(target)
+            return self._on_device[torch.from_numpy(rows).to(target)]
+        if isinstance(self._data, Tensor):
+            return _float32(self._data[torch.from_numpy(rows).to(self._data.device)]).to(target)
+        return _float32(self._data[rows]).to(target)
+
+    def chunks(self, rows: IntArray, device: torch.device | str = "cpu") -> Iterator[tuple[slice, Tensor]]:
+        """Go through `rows` in chunks of bounded memory: positions within `rows`, and their features."""
+        for part in chunks(len(rows), self.width):
+            yield part, self.take(rows[part], device)
+
+    def save(self, path: Path) -> None:
+        """Write features and ids to one file, in the type they have."""
+        data = (
+            self._data
+            if isinstance(self._data, Tensor)
+            else torch.from_numpy(np.ascontiguousarray(self._data))
+        )
+        storage.write(path, "pool", {"ids": list(self.ids)}, {"X": data})
+
+    @classmethod
+    def load(cls, path: Path) -> "Pool":
+        """Read a pool that `save` wrote."""
+        body, tensors = storage.read(path, "pool")
+        return cls(tensors["X"], body["ids"])
+
+
+def chunks(n: int, width: int) -> Iterator[slice]:
+    """Slices of 0 … n whose float32 rows of `width` take at most `CHUNK_BYTES`."""
+    step = max(1, CHUNK_BYTES // (4 * max(1, width)))
+    for start in range(0, n, step):
+        yield slice(start, min(n, start + step))
+
+
+def as_features(X: ArrayLike, what: str, width: int | None = None) -> Tensor:
+    """Check features that fit in memory and give them as float32.
+
+    >>> as_features(np.zeros((2, 3)), "X", width=4)
+    Traceback (most recent call last):
+    cual.errors.BadFeatures: X is 3 wide, but the agent's features are 4 wide; use the same encoder
+    """
+    data = _as_2d(X, what)
+    if width is not None:
+        check_width(int(data.shape[1]), width, what)
+    features = _float32(data)
+    check_finite(features, what)
+    return features
+
+
+def check_width(width: int, expected: int, what: str) -> None:
+    if width != expected:
+        raise BadFeatures(
+            f"{what} is {width} wide, but the agent's features are {expected} wide; use the same encoder"
+        )
+
+
+def check_finite(X: Tensor, what: str, offset: int = 0, ids: Sequence[Label] | None = None) -> None:
+    """Raise `BadFeatures` naming the first row with NaN or infinite entries, and how many rows have any."""
+    finite = torch.isfinite(X)
+    if bool(finite.all()):
+        return
+    bad = (~finite.all(dim=1)).nonzero().flatten()
+    first = int(bad[0])
+    kind = "NaN" if bool(torch.isnan(X[first]).any()) else "infinite (or too large for float32) values"
+    name = (
+        f" (id {ids[offset + first]!r})" if ids is not None and ids[offset + first] != offset + first else ""
+    )
+    raise BadFeatures(
+        f"{what} row {offset + first}{name} holds {kind} in {int((~finite[first]).sum())} of {X.shape[1]} "
+        f"columns; {len(bad)} rows {'of this chunk ' if offset else ''}are affected. "
+        "Drop them or make their features again."
+    )
+
+
+def _as_2d(X: ArrayLike, what: str) -> ArrayLike:
+    data = X if isinstance(X, Tensor | np.ndarray) else np.asarray(X)
+    numeric = not data.is_complex() if isinstance(data, Tensor) else data.dtype.kind in "fiub"
+    if not numeric:
+        raise BadFeatures(f"{what} holds {data.dtype}, not real numbers")
+    if data.ndim != 2 or not data.shape[1]:
+        raise BadFeatures(f"{what} has the shape {tuple(data.shape)}; features are a table (samples, width)")
+    return data
+
+
+def _float32(data: ArrayLike) -> Tensor:
+    if isinstance(data, Tensor):
+        return data.detach().to(torch.float32)
+    with np.errstate(over="ignore"):  # what overflows becomes infinite and is reported by check_finite
+        return torch.from_numpy(np.array(data, dtype=np.float32))
+
+
+def _read_ids(ids: Sequence[Any] | AnyArray | None, n: int) -> tuple[Label, ...]:
+    if ids is None:
+        return tuple(range(n))
+    values: list[Any] = list(ids.tolist() if isinstance(ids, np.ndarray) else ids)
+    if len(values) != n:
+        raise BadFeatures(f"{n} pool samples came with {len(values)} ids")
+    plain: list[Label] = []
+    for i, value in enumerate(values):
+        if isinstance(value, bool) or not isinstance(value, str | int | np.integer):
+            raise BadFeatures(f"the id of pool row {i} is {value!r}; an id is a str or an int")
+        plain.append(value if isinstance(value, str) else int(value))
+    if len(set(plain)) < n:
+        seen: set[Label] = set()
+        twice = next(i for i in plain if i in seen or seen.add(i))
+        rows = [row for row, i in enumerate(plain) if i == twice]
+        raise DuplicateIds(
+            f"the id {twice!r} stands in pool rows {rows[0]} and {rows[1]}; ids must be unique"
+        )
+    return tuple(plain)

@@ -1,0 +1,51 @@
+"""What to believe without asking: which unlabelled samples take the class they are taken for. Choosing only."""
+
+import math
+from typing import Protocol
+
+import numpy as np
+
+from cual.acquisition.base import PoolView, highest
+from cual.registry import Registry
+from cual.types import IntArray
+
+
+class PseudoLabels(Protocol):
+    """Chooses samples that are labelled without a person."""
+
+    def choose(self, view: PoolView, alpha: float) -> IntArray:
+        """Positions of `view` that take the class ``view.classes`` says."""
+        ...
+
+
+pseudo_labels = Registry[type[PseudoLabels]]("pseudo-label rule")
+
+
+@pseudo_labels.add("most-novel")
+class MostNovel:
+    """The share α of the samples above T_inner with the highest Sⁱ (paper, appendix 4.1.1).
+
+    >>> view = PoolView(scores=np.array([1, 9, 5, 7, 8.0]), threshold=2, classes=np.full(5, 2), n_old=2)
+    >>> MostNovel().choose(view, alpha=0.5).tolist()
+    [1, 4]
+    """
+
+    def choose(self, view: PoolView, alpha: float) -> IntArray:
+        above = int(((view.scores > view.threshold) & (view.classes >= view.n_old)).sum())
+        scores = np.where(view.classes >= view.n_old, view.scores, -np.inf).astype(np.float32)
+        return highest(scores, math.ceil(alpha * above))
+
+
+@pseudo_labels.add("most-certain")
+class MostCertain:
+    """The share α of the samples predicted as a novel class whose uncertainty is lowest (PseudoER).
+
+    >>> view = PoolView(scores=np.array([1, 9, 5.0]), threshold=2, classes=np.array([0, 2, 2]), n_old=2)
+    >>> MostCertain().choose(view, alpha=0.5).tolist()
+    [2]
+    """
+
+    def choose(self, view: PoolView, alpha: float) -> IntArray:
+        novel = view.classes >= view.n_old
+        scores = np.where(novel, -view.scores, -np.inf).astype(np.float32)
+        return highest(scores, math.ceil(alpha * int(novel.sum())))

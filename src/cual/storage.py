@@ -1,0 +1,74 @@
+"""Files of tensors and JSON (safetensors), written atomically, never pickle. What is in them is not known here."""
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from cual.errors import DamagedFile, ForeignFile, NewerFormat
+
+FORMAT = 1
+_MARK = b'{"__metadata__":{"cual":'
+_LONGEST_HEADER = 100 * 2**20  # safetensors' own limit
+
+
+def write(
+    path: str | os.PathLike[str], kind: str, body: Mapping[str, Any], tensors: Mapping[str, Tensor]
+) -> None:
+    """Write a file in one step: whoever reads it sees the old one or the new one, never half of it."""
+    meta = {"kind": kind, "format": FORMAT, "body": body}
+    plain = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
+    write_bytes(Path(path), save(plain, {"cual": json.dumps(meta, ensure_ascii=False, sort_keys=True)}))
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Put `data` at `path` atomically and durably."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The body and the tensors of a file that `write` made, or an error that says why it cannot be used."""
+    path = Path(path)
+    _check_head(path)
+    try:
+        with safe_open(path, framework="pt") as file:
+            meta = json.loads(file.metadata()["cual"])
+            if meta["format"] > FORMAT:
+                raise NewerFormat(
+                    f"{path} has format {meta['format']}, this cual reads up to {FORMAT}; update cual to open it"
+                )
+            if meta["kind"] != kind:
+                raise ForeignFile(f"{path} holds a cual {meta['kind']}, not a cual {kind}")
+            return meta["body"], {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, json.JSONDecodeError, KeyError, TypeError) as error:
+        raise DamagedFile(
+            f"{path} is cut off or damaged ({error}); take a backup or make it again"
+        ) from error
+
+
+def _check_head(path: Path) -> None:
+    """Tell a damaged file of ours from one that we did not write."""
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        head = file.read(len(_MARK))
+    size = path.stat().st_size
+    if _MARK.startswith(head) and length <= _LONGEST_HEADER and size < 8 + length:
+        raise DamagedFile(f"{path} is cut off after {size} bytes; take a backup or make it again")
+    if head != _MARK:
+        raise ForeignFile(f"{path} was not written by cual")

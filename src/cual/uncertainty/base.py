@@ -1,0 +1,71 @@
+"""What all per-class uncertainties have in common: two protocols and the registry. No formula."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, Self, TypeVar
+
+import torch
+from torch import Tensor
+
+from cual.registry import Registry
+
+
+class ClassModel(Protocol):
+    """What is known of one class. Never changes: taking more samples gives a new model."""
+
+    @property
+    def n(self) -> int:
+        """How many samples the model has seen."""
+        ...
+
+    def extend(self, X: Tensor) -> Self:
+        """A new model that has also seen the rows of `X`."""
+        ...
+
+    def state(self) -> dict[str, Tensor]:
+        """All of the model as tensors, for `from_state`."""
+        ...
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Tensor]) -> Self:
+        """The model whose `state` was given."""
+        ...
+
+
+M = TypeVar("M", bound=ClassModel)
+
+
+class Uncertainty(Protocol[M]):
+    """Elemental uncertainty: how far samples are from each class (paper, section 2.2.1)."""
+
+    def fit(self, X: Tensor) -> M:
+        """The model of the class whose samples are the rows of `X` (at least one)."""
+        ...
+
+    def distances(self, X: Tensor, models: Sequence[M]) -> Tensor:
+        """Distance of each row of `X` to each class: (n, len(models)), float32, never negative."""
+        ...
+
+    def load(self, state: Mapping[str, Tensor]) -> M:
+        """The model whose `state` was given."""
+        ...
+
+
+uncertainties: Registry[Callable[..., Uncertainty[Any]]] = Registry("uncertainty")
+
+
+def row_chunks(X: Tensor, width: int) -> Iterator[slice]:
+    """Slices of the rows of `X` so small that `width` float32 numbers per row stay within a memory limit.
+
+    The limit keeps scoring's peak memory near that of its inputs and, on a CPU, the chunk in its cache.
+    """
+    limit = 2**22 if X.device.type == "cpu" else 2**28
+    rows = max(1, limit // (4 * max(1, width)))
+    for start in range(0, len(X), rows):
+        yield slice(start, start + rows)
+
+
+def columns(distances: Sequence[Tensor], X: Tensor) -> Tensor:
+    """Distances to each class side by side; (n, 0) when there is no class."""
+    if not distances:
+        return torch.zeros(len(X), 0, device=X.device)
+    return torch.stack(list(distances), dim=1)

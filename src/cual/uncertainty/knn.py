@@ -1,0 +1,108 @@
+"""Distance to the k-th nearest sample of a class. Keeps samples, so its memory is capped."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from cual.uncertainty.base import columns, row_chunks, uncertainties
+
+GOLDEN = 0.6180339887498949  # its multiples modulo 1 fall evenly, wherever one stops
+
+
+@dataclass(frozen=True, eq=False)
+class ClassSamples:
+    """Samples of one class, thinned evenly over the order of arrival to at most `cap`.
+
+    Attributes
+    ----------
+    n : int
+        Samples seen.
+    samples : Tensor
+        Those kept, (min(n, cap), d), float32.
+    arrival : Tensor
+        Of each kept sample, how many were seen before it.
+    cap : int
+        How many are kept at most.
+    """
+
+    n: int
+    samples: Tensor
+    arrival: Tensor
+    cap: int
+
+    @classmethod
+    def fit(cls, X: Tensor, cap: int) -> Self:
+        """The samples of a class that are the rows of `X`."""
+        empty = torch.empty(0, X.shape[1], device=X.device)
+        return cls(0, empty, torch.empty(0, dtype=torch.int64, device=X.device), cap).extend(X)
+
+    def extend(self, X: Tensor) -> Self:
+        """The same as if all samples had come at once."""
+        n = self.n + len(X)
+        arrival = torch.cat([self.arrival, torch.arange(self.n, n, device=X.device)])
+        samples = torch.cat([self.samples, X.float()])
+        if n > self.cap:
+            order = (arrival.double() * GOLDEN).frac().argsort(stable=True)
+            kept = order[: self.cap].sort().values
+            samples, arrival = samples[kept], arrival[kept]
+        return type(self)(n, samples, arrival, self.cap)
+
+    def kth_nearest(self, X: Tensor, k: int) -> Tensor:
+        """Distance of each row of `X` to its k-th nearest kept sample (or the farthest of fewer), (n,)."""
+        k = min(k, len(self.samples))
+        centre = self.samples.mean(0)
+        centred = self.samples - centre
+        norms = torch.linalg.vector_norm(centred, dim=1).square()
+        distances = torch.empty(len(X), device=X.device)
+        for rows in row_chunks(X, 2 * X.shape[1] + len(centred)):
+            v = (X[rows] - centre).float()
+            order = torch.addmm(norms, v, centred.T, alpha=-2)  # ‖v - s‖² less ‖v‖², which orders nothing
+            nearest = order.kthvalue(k, dim=1).indices
+            distances[rows] = torch.linalg.vector_norm(v - centred[nearest], dim=1)
+        return distances
+
+    def state(self) -> dict[str, Tensor]:
+        """All of the model as tensors, for `from_state`."""
+        return {
+            "n": torch.tensor(self.n),
+            "samples": self.samples,
+            "arrival": self.arrival,
+            "cap": torch.tensor(self.cap),
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Tensor]) -> Self:
+        """The model whose `state` was given."""
+        return cls(int(state["n"]), state["samples"], state["arrival"], int(state["cap"]))
+
+
+@uncertainties.add("knn")
+class KNN:
+    """Distance to the k-th nearest sample of a class.
+
+    Parameters
+    ----------
+    k : int
+        Which neighbour; the farthest one where a class has fewer samples.
+    cap : int
+        Samples kept per class at most.
+    """
+
+    def __init__(self, k: int = 5, cap: int = 2000) -> None:
+        self.k = k
+        self.cap = cap
+
+    def fit(self, X: Tensor) -> ClassSamples:
+        """The samples of the class that are the rows of `X`, thinned to the cap."""
+        return ClassSamples.fit(X, self.cap)
+
+    def distances(self, X: Tensor, models: Sequence[ClassSamples]) -> Tensor:
+        """Distance of each row of `X` to its k-th nearest sample of each class, (n, len(models))."""
+        return columns([model.kth_nearest(X, self.k) for model in models], X)
+
+    def load(self, state: Mapping[str, Tensor]) -> ClassSamples:
+        """The model whose `state` was given."""
+        return ClassSamples.from_state(state)

@@ -1,0 +1,55 @@
+"""Mahalanobis distance to one Gaussian per class, usable with fewer samples than features."""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from cual.uncertainty.base import columns, row_chunks, uncertainties
+from cual.uncertainty.subspace import ClassSubspace
+
+TINY = 1e-12  # variance of a class that is all zeros
+
+
+@uncertainties.add("mahalanobis")
+class Mahalanobis:
+    """Distance to a class's Gaussian: its variances inside the principal subspace, their average outside.
+
+    The covariance is shrunk towards an isotropic one, worth one sample, whose variance is the mean square of
+    the class mean's features: the only scale that a class of one sample has.
+
+    Parameters
+    ----------
+    variance : float
+        Share of a class's variance that is modelled direction by direction.
+    """
+
+    def __init__(self, variance: float = 0.995) -> None:
+        self.variance = variance
+
+    def fit(self, X: Tensor) -> ClassSubspace:
+        """Mean and leading variances of the class whose samples are the rows of `X`."""
+        return ClassSubspace.fit(X, self.variance)
+
+    def distances(self, X: Tensor, models: Sequence[ClassSubspace]) -> Tensor:
+        """Mahalanobis distance of each row of `X` to each class, (n, len(models))."""
+        return columns([_mahalanobis(X, subspace) for subspace in models], X)
+
+    def load(self, state: Mapping[str, Tensor]) -> ClassSubspace:
+        """The model whose `state` was given."""
+        return ClassSubspace.from_state(state)
+
+
+def _mahalanobis(X: Tensor, subspace: ClassSubspace) -> Tensor:
+    k, d = subspace.components.shape
+    prior = max(TINY, float(subspace.mean.double().square().mean()))
+    inside = subspace.variances + (prior - subspace.variances) / subspace.n
+    left = max(0.0, subspace.total - float(subspace.variances.sum(dtype=torch.float64)))
+    outside = left / max(1, d - k)
+    outside += (prior - outside) / subspace.n
+    squares = torch.empty(len(X), device=X.device)
+    for rows in row_chunks(X, d + 2 * k):
+        norm, p = subspace.project(X[rows])
+        p = p.square()
+        squares[rows] = (norm - p.sum(1)).clamp(min=0) / outside + (p / inside).sum(1)
+    return squares.sqrt_()

@@ -1,0 +1,103 @@
+"""From distances to scores, threshold and zones: S⁰, Sⁱ, T_inner. Pure functions, no distances."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import torch
+from torch import Tensor
+
+from cual.errors import TooFewSamples
+
+
+class Zone(IntEnum):
+    """Where a score lies against T_inner."""
+
+    OLD = 0
+    AMBIGUOUS = 1
+    NOVEL = 2
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """T_inner and the validation scores' mean and standard deviation that it was made of."""
+
+    value: float
+    mean: float
+    std: float
+
+
+def s0(old: Tensor) -> Tensor:
+    """S⁰(u) = min over old classes j of FREⱼ(u) (section 2.2.2): distance to the nearest old class.
+
+    Parameters
+    ----------
+    old : Tensor
+        Distances to the old classes, (n, C) with C >= 1.
+
+    Examples
+    --------
+    >>> s0(torch.tensor([[3.0, 1.0], [2.0, 5.0]]))
+    tensor([1., 2.])
+    """
+    return old.min(dim=1).values
+
+
+def si(s0: Tensor, novel: Tensor, floor: float) -> Tensor:
+    """Sⁱ(u) = min over old classes j of FREⱼ(u) / FREₘ(u) (eq. 2); always finite.
+
+    Parameters
+    ----------
+    s0 : Tensor
+        S⁰(u), (n,): the denominator does not depend on j, so the minimum is that of the numerators.
+    novel : Tensor
+        FREₘ(u), (n,): distance to the novel class m that the short-term head routes u to.
+    floor : float
+        Least denominator: a sample that a small class was fitted to has almost no distance to it.
+
+    Examples
+    --------
+    >>> si(torch.tensor([4.0, 4.0]), torch.tensor([2.0, 0.0]), floor=0.5)
+    tensor([2., 8.])
+    """
+    largest = torch.finfo(s0.dtype).max
+    return (s0 / novel.clamp(min=max(floor, 1e-12))).clamp(max=largest)
+
+
+def t_inner(validation: Tensor, stds: float = 2.0) -> Threshold:
+    """T_inner (appendix 4.1.1): mean + `stds` standard deviations of in-distribution validation scores.
+
+    The standard deviation is the population's, so that of one sample is 0.
+
+    Examples
+    --------
+    >>> t_inner(torch.tensor([1.0, 3.0]))
+    Threshold(value=4.0, mean=2.0, std=1.0)
+    """
+    if len(validation) == 0:
+        raise TooFewSamples("T_inner needs at least one validation sample, and there is none")
+    std, mean = torch.std_mean(validation.double(), correction=0)
+    return Threshold(float(mean + stds * std), float(mean), float(std))
+
+
+def ambiguity(scores: Tensor, threshold: float) -> Tensor:
+    """Ambiguity 1 / (Sⁱ(u) - T_inner)² (appendix 4.1.2); infinite for a score right on the threshold.
+
+    Examples
+    --------
+    >>> ambiguity(torch.tensor([1.0, 2.5]), threshold=3.0)
+    tensor([0.2500, 4.0000])
+    """
+    return 1 / (scores - threshold).square()
+
+
+def zones(scores: Tensor, threshold: Threshold) -> Tensor:
+    """The `Zone` of each score, int8: ambiguous within one standard deviation of T_inner, else old or novel.
+
+    Examples
+    --------
+    >>> zones(torch.tensor([1.0, 3.5, 9.0]), Threshold(value=4.0, mean=2.0, std=1.0))
+    tensor([0, 1, 2], dtype=torch.int8)
+    """
+    above = torch.where(scores > threshold.value, Zone.NOVEL, Zone.OLD)
+    near = (scores - threshold.value).abs() <= threshold.std
+    return torch.where(near, Zone.AMBIGUOUS, above).to(torch.int8)

@@ -1,0 +1,171 @@
+"""The hand-written trainer against the loop everyone writes; edge cases of the plan."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from cual.errors import BadFeatures, BadLabels, TooFewSamples
+from cual.heads import MLP, Lesson, Linear, Samples
+from cual.heads.training import plan
+
+D, CLASSES = 12, 4
+
+
+def samples(n: int, rng: np.random.Generator, soft: bool = False, classes: int = CLASSES) -> Samples:
+    X = torch.from_numpy(rng.standard_normal((n, D), dtype=np.float32))
+    if soft:
+        return Samples(X, torch.from_numpy(rng.dirichlet(np.ones(classes), n).astype(np.float32)))
+    return Samples(X, torch.from_numpy(rng.integers(classes, size=n)))
+
+
+def lesson(sizes: tuple[int, int, int], soft: bool = False, classes: int = CLASSES) -> Lesson:
+    rng = np.random.default_rng(7)
+    queried, pseudo, replay = (
+        samples(n, rng, soft=soft and i == 1, classes=classes) for i, n in enumerate(sizes)
+    )
+    return Lesson(classes, queried, pseudo, replay)
+
+
+def network(head: Linear | MLP) -> nn.Sequential:
+    """The head as a torch module with its own copy of the weights."""
+    state = head.state()
+    modules: list[nn.Module] = []
+    for i in range(sum(name.startswith("weight_") for name in state)):
+        weight, bias = state[f"weight_{i}"], state[f"bias_{i}"]
+        layer = nn.Linear(weight.shape[1], weight.shape[0])
+        with torch.no_grad():
+            layer.weight.copy_(weight)
+            layer.bias.copy_(bias)
+        modules += [nn.ReLU(), layer] if modules else [layer]
+    return nn.Sequential(*modules)
+
+
+def autograd_logits(head: Linear | MLP, lesson: Lesson, rng: np.random.Generator, X: Tensor) -> Tensor:
+    """Logits after the plain loop: autograd, nn.CrossEntropyLoss per source, torch.optim.Adam."""
+    net = network(head.grown(lesson.n_classes, rng))
+    sources = [
+        (s, w)
+        for s, w in zip((lesson.queried, lesson.pseudo, lesson.replay), lesson.weights, strict=True)
+        if len(s)
+    ]
+    weights = [w / sum(w for _, w in sources) for _, w in sources]
+    rows, _ = plan([len(s) for s, _ in sources], weights, head.epochs, head.batch, rng)
+    adam = torch.optim.Adam(net.parameters(), lr=head.lr)
+    for step in rows:
+        loss, start = torch.zeros(()), 0
+        for (source, _), weight in zip(sources, weights, strict=True):
+            mine = step[(step >= start) & (step < start + len(source))] - start
+            loss = loss + weight * nn.CrossEntropyLoss()(net(source.X[mine]), source.y[mine])
+            start += len(source)
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+    return net(X).detach()
+
+
+@pytest.mark.parametrize("head", [Linear(D), MLP(D, hidden=33, epochs=6)], ids=["linear", "mlp"])
+@pytest.mark.parametrize("soft", [False, True], ids=["hard", "soft"])
+@pytest.mark.parametrize("sizes", [(70, 0, 0), (0, 70, 0), (9, 0, 80), (0, 30, 80), (9, 60, 80)])
+def test_training_equals_the_plain_autograd_loop(head, soft, sizes):
+    first = lesson(sizes, soft)
+    X = samples(50, np.random.default_rng(1)).X
+    expected = autograd_logits(head, first, np.random.default_rng(3), X)
+    learned = head.learn(first, np.random.default_rng(3))
+    torch.testing.assert_close(learned.logits(X), expected, rtol=1e-4, atol=1e-5)
+
+    second = lesson(sizes, soft, classes=CLASSES + 2)
+    expected = autograd_logits(learned, second, np.random.default_rng(4), X)
+    grown = learned.learn(second, np.random.default_rng(4))
+    assert grown.n_classes == CLASSES + 2
+    torch.testing.assert_close(grown.logits(X), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("head", [Linear(D), MLP(D, hidden=33)], ids=["linear", "mlp"])
+def test_growing_keeps_old_rows_bit_for_bit(head):
+    learned = head.learn(lesson((60, 0, 0)), np.random.default_rng(0))
+    before, after = learned.state(), learned.grown(CLASSES + 2, np.random.default_rng(9)).state()
+    for name, old in before.items():
+        assert torch.equal(after[name][: len(old)] if old.ndim else after[name], old), name
+    last = max(name for name in after if name.startswith("weight_"))
+    bound = after[last].shape[1] ** -0.5
+    assert after[last].shape[0] == CLASSES + 2
+    assert after[last][CLASSES:].abs().max() <= bound
+
+
+@pytest.mark.parametrize("sizes", [[5], [1, 40], [7, 1, 300], [1, 1, 1]])
+@pytest.mark.parametrize("batch", [1, 2, 16, 50])
+def test_plan_takes_equal_parts_and_every_sample_equally_often(sizes, batch):
+    weights = [0.5, 0.3, 0.2][: len(sizes)]
+    rows, per_place = plan(sizes, weights, 3, batch, np.random.default_rng(0))
+    batch = max(batch, len(sizes))
+    assert rows.shape == (3 * -(-sum(sizes) // batch), batch)
+    start, place = 0, 0
+    for size, weight, part in zip(
+        sizes, weights, map(len, np.array_split(range(batch), len(sizes))), strict=True
+    ):
+        mine = rows[:, place : place + part].ravel() - start
+        times = np.bincount(mine, minlength=size)
+        assert len(times) == size
+        assert times.max() - times.min() <= 1
+        assert per_place[place : place + part].sum() == pytest.approx(weight)
+        start, place = start + size, place + part
+
+
+@pytest.mark.parametrize("sizes", [(1, 0, 0), (1, 1, 1), (1, 0, 90)])
+@pytest.mark.parametrize("batch", [1, 2, 50])
+@pytest.mark.parametrize("classes", [1, 3])
+def test_tiny_lessons(sizes, batch, classes):
+    head = MLP(D, hidden=8, batch=batch).learn(lesson(sizes, classes=classes), np.random.default_rng(0))
+    logits = head.logits(torch.ones(2, D))
+    assert logits.shape == (2, classes)
+    assert logits.isfinite().all()
+
+
+def test_half_precision_features_are_learned_in_single():
+    full = lesson((40, 0, 60))
+    half = Lesson(
+        CLASSES,
+        Samples(full.queried.X.half(), full.queried.y),
+        full.pseudo,
+        Samples(full.replay.X.half(), full.replay.y),
+    )
+    rounded = Lesson(
+        CLASSES,
+        Samples(half.queried.X.float(), full.queried.y),
+        full.pseudo,
+        Samples(half.replay.X.float(), full.replay.y),
+    )
+    a, b = (Linear(D).learn(each, np.random.default_rng(0)) for each in (half, rounded))
+    assert torch.equal(a.logits(full.queried.X.half()), b.logits(half.queried.X.float()))
+
+
+def test_soft_targets_may_know_fewer_classes_than_the_lesson():
+    soft = lesson((0, 60, 0), soft=True)
+    wider = Samples(soft.pseudo.X, torch.cat([soft.pseudo.y, torch.zeros(60, 2)], 1))
+    a, b = (
+        Linear(D).learn(Lesson(CLASSES + 2, soft.queried, pseudo, soft.replay), np.random.default_rng(0))
+        for pseudo in (soft.pseudo, wider)
+    )
+    assert torch.equal(a.logits(soft.pseudo.X), b.logits(soft.pseudo.X))
+
+
+def test_progress_is_reported_in_order_and_not_too_often():
+    calls: list[tuple[int, int]] = []
+    Linear(D, epochs=33, batch=4).learn(
+        lesson((30, 20, 9)), np.random.default_rng(0), lambda *at: calls.append(at)
+    )
+    steps = 33 * 15
+    assert calls == sorted(set(calls))
+    assert calls[-1] == (steps, steps)
+    assert 50 <= len(calls) <= 101
+
+
+def test_mistakes_have_names():
+    head = Linear(D).learn(lesson((20, 0, 0)), np.random.default_rng(0))
+    with pytest.raises(TooFewSamples):
+        head.learn(lesson((0, 0, 0)), np.random.default_rng(0))
+    with pytest.raises(BadLabels, match="shrink"):
+        head.learn(lesson((20, 0, 0), classes=2), np.random.default_rng(0))
+    with pytest.raises(BadFeatures, match="width 13"):
+        Linear(D + 1).learn(lesson((20, 0, 0)), np.random.default_rng(0))
