@@ -15,15 +15,18 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from statistics import median
+from types import ModuleType
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+# Only the heads are loaded, not `import cual`, which needs more than torch and numpy.
+sys.modules["cual"] = ModuleType("cual")
+sys.modules["cual"].__path__ = [str(Path(__file__).resolve().parents[1] / "src" / "cual")]
 
-from cual.heads import MLP, Lesson, Linear, Samples, training
-from cual.heads.training import Step, gathered, plan, recorded
+from cual.heads import MLP, Lesson, Linear, Samples, training  # noqa: E402
+from cual.heads.training import Step, gathered, plan, recorded  # noqa: E402
 
 WIDTH, HIDDEN, CLASSES = 2048, 4096, 10
 RECORD, NEVER = training.EAGER_STEPS + 1, sys.maxsize  # values of MIN_RECORDED
@@ -177,9 +180,7 @@ def report_lessons(device: str, rounds: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--rounds", type=int, default=60)
     options = parser.parse_args()

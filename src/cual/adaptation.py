@@ -168,8 +168,6 @@ class Adaptation:
         changes = self._checked(query_id, answers)
         for sample, answer in changes.items():
             self._journal.told(query_id, sample, answer)
-            if not isinstance(answer, type(SKIP)):
-                self._names = self._names.plus(answer)
 
     def stop(self) -> None:
         """Ask no more questions: what is open is left unanswered, and pseudo-labelling goes on by itself."""
@@ -185,6 +183,7 @@ class Adaptation:
                     f"query {open_query.id!r} still waits for {len(open_query)} answers; tell them, "
                     "tell SKIP for those nobody knows, or call stop() to ask no more"
                 )
+            self._number_classes()
             names, accepted = self._settled()
             self._next = self.agent.consolidated(
                 self.pool, accepted, names, self.outcome, self.timings, self.progress
@@ -216,7 +215,7 @@ class Adaptation:
 
     @property
     def ledger(self) -> list[Row]:
-        """One JSON row per sample asked about: what was asked, when, its score, zone and answer, what it cost."""
+        """One JSON row per sample asked about: when, its score, zone and answer, and what it cost."""
         return self._journal.ledger()
 
     @property
@@ -227,11 +226,11 @@ class Adaptation:
     @property
     def outcome(self) -> Row:
         """What came of it, as one JSON row."""
-        new = [name for name in self._alive() if name not in self.agent.names]
+        told = dict.fromkeys(row["answer"] for row in self._journal.ledger() if row["answer"] is not None)
         used, skipped = self._journal.charged, sum(a is SKIP for a in self._journal.answers.values())
         return {
             "ended": self.ended,
-            "new_classes": new,
+            "new_classes": [name for name in told if name not in self.agent.names],
             "labels_used": used,
             "budget": self.budget,
             "unspent": self.budget - used,
@@ -274,6 +273,7 @@ class Adaptation:
     def _close_round(self) -> None:
         """All is answered: believe the most certain of the rest, and learn from everything accepted."""
         method, this = self.agent.method, self.rounds[-1]
+        self._number_classes()
         if method.pseudo:
             left = np.flatnonzero(~np.isin(this.rows, self._told_rows()))
             chosen = left[pseudo_labels[method.pseudo]().choose(self._view(this, left), method.alpha)]
@@ -336,13 +336,12 @@ class Adaptation:
             known = ", ".join(r.query_id for r in self.rounds if len(r.asked)) or "none"
             raise UnknownQuery(f"no query {query_id!r} was asked; asked so far: {known}")
         allowed = {self.pool.ids[row] for row in asked.tolist()}
-        names, changes = self._names, dict[Label, Answer]()
+        changes: dict[Label, Answer] = {}
         for key, value in answers.items():
             sample = key.item() if isinstance(key, np.generic) else key
             if sample not in allowed:
                 raise UnknownSample(f"query {query_id!r} did not ask about sample {sample!r}")
-            answer = value if value is SKIP else names.check(value)
-            names = names if answer is SKIP else names.plus(answer)
+            answer = value if value is SKIP else self.agent.names.check(value)
             if self._journal.answers.get(sample, None) != answer:
                 changes[sample] = answer
         told = self._journal.answers | changes
@@ -354,6 +353,12 @@ class Adaptation:
                 f"{self._journal.charged} are used and {open_after} are promised to open questions"
             )
         return changes
+
+    def _number_classes(self) -> None:
+        """Number classes that answers named since: in the order asked, whatever the order told."""
+        for row in self._journal.ledger():
+            if row["answer"] is not None:
+                self._names = self._names.plus(row["answer"])
 
     # -- what is believed --------------------------------------------------------------------------------------
 
@@ -428,7 +433,8 @@ class Adaptation:
         tensors = {f"short.{k}": v for k, v in self._short.state().items()}
         for r in self.rounds:
             tensors |= {f"round.{r.iteration}.{k}": v for k, v in r.state().items()}
-        storage.write(folder / STATE, "adaptation", {**body, "rounds": len(self.rounds)}, tensors)
+        body |= {"rounds": len(self.rounds), "names": list(self._names.names)}
+        storage.write(folder / STATE, "adaptation", body, tensors)
 
     @classmethod
     def load(
@@ -446,9 +452,7 @@ class Adaptation:
         task = cls(agent, Pool.load(folder / "pool.safetensors"), 1, progress)
         task.budget, task._closed, task.ended = body["budget"], body["closed"], body["ended"]
         task._journal, task._saved_in = Journal(body["journal"]), folder
-        for row in body["journal"]:
-            if "answer" in row:
-                task._names = task._names.plus(row["answer"])
+        task._names = ClassNames(tuple(body["names"]))
         task._short.restore(part(tensors, "short.", torch.device("cpu")))
         cpu = torch.device("cpu")
         task.rounds = [Round.from_state(i, part(tensors, f"round.{i}.", cpu)) for i in range(body["rounds"])]

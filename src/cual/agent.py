@@ -1,12 +1,12 @@
-"""The Agent: what is known. Classes, their models, the long-term head, replay and validation set, in one version.
+"""The Agent: what is known. Classes, their models, the long-term head, replay and validation set.
 
 An agent never changes: `adapt` starts an `Adaptation`, whose `finish` gives the next version.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -216,7 +216,7 @@ class Agent:
         return self.replay.X.device
 
     @cached_property
-    def uncertainty(self) -> Uncertainty:
+    def uncertainty(self) -> Uncertainty[Any]:
         return uncertainties[self.method.uncertainty](**self.method.uncertainty_options)
 
     @cached_property
@@ -268,9 +268,9 @@ class Agent:
         )
 
 
-def at_stage(progress: Progress | None, stage: str) -> Any:
-    """Give a head's ``(done, total)`` progress its stage."""
-    return None if progress is None else lambda done, total: progress(stage, done, total)
+def at_stage(progress: Progress | None, stage: str) -> Callable[[int, int], None] | None:
+    """A head's ``(done, total)`` progress, told as that of `stage`."""
+    return None if progress is None else partial(progress, stage)
 
 
 def _held_out(codes: IntArray, share: float, seed: int) -> BoolArray:

@@ -9,18 +9,16 @@ from cual.errors import BadBudget
 
 
 def count_labels(budget: Any, pool_size: int, factor: float = 1.0) -> int:
-    """Labels that `budget` buys from a pool: a float is a share of it, an int a count; never more than the pool.
+    """Labels that `budget` buys from a pool: a float is a share of it, an int a count; the pool at most.
 
     >>> count_labels(0.005, 1560), count_labels(20, 1560), count_labels(5000, 1560)
     (8, 20, 1560)
     >>> count_labels(0.0001, 1560)
     Traceback (most recent call last):
-    cual.errors.BadBudget: a budget of 0.0001 of 1560 samples is below one label; give at least 0.000641 or a count
+    cual.errors.BadBudget: a budget of 0.0001 of 1560 samples is below one label; give 0.000641 or a count
     """
     if isinstance(budget, bool) or not isinstance(budget, int | float | np.integer | np.floating):
-        raise BadBudget(
-            f"a budget is a share of the pool (float) or a number of labels (int), not {budget!r}"
-        )
+        raise BadBudget(f"a budget is a share of the pool (float) or a number of labels (int), not {budget!r}")
     if isinstance(budget, int | np.integer):
         if budget < 1:
             raise BadBudget(f"a budget of {budget} labels is below one label")
@@ -32,6 +30,6 @@ def count_labels(budget: Any, pool_size: int, factor: float = 1.0) -> int:
         if labels < 0.5:
             raise BadBudget(
                 f"a budget of {budget} of {pool_size} samples is below one label; "
-                f"give at least {1 / pool_size:.3g} or a count"
+                f"give {1 / pool_size:.3g} or a count"
             )
     return min(pool_size, max(1, math.floor(labels * factor + 0.5))) if math.isfinite(factor) else pool_size

@@ -1,4 +1,4 @@
-"""Features on disk: read `.npz`, `.npy` and parquet, write `.npz`. Making features is the encoders' business."""
+"""Features on disk: read `.npz`, `.npy` and parquet, write `.npz`. Making them is the encoders' business."""
 
 import hashlib
 import os
@@ -85,9 +85,7 @@ def read(path: str | Path, *, ids: str | None = None, labels: str | None = None)
         return Features(_load_npy(path))
     if path.suffix in (".parquet", ".pq"):
         return _read_parquet(path, ids, labels)
-    raise ForeignFile(
-        f"{path}: features come as .npz, .npy or .parquet, not {path.suffix or 'without suffix'}"
-    )
+    raise ForeignFile(f"{path}: features come as .npz, .npy or .parquet, not {path.suffix or 'without suffix'}")
 
 
 def write(path: str | Path, features: Features) -> None:
@@ -124,9 +122,7 @@ def _check_labels(y: AnyArray, n: int, class_names: Sequence[str] | None) -> Non
         and n
         and not 0 <= y.min() <= y.max() < len(class_names)
     ):
-        raise BadLabels(
-            f"labels run from {y.min()} to {y.max()}, but there are {len(class_names)} class names"
-        )
+        raise BadLabels(f"labels run from {y.min()} to {y.max()}, but there are {len(class_names)} class names")
 
 
 def _check_ids(ids: AnyArray, n: int) -> None:
@@ -172,8 +168,8 @@ def _load_npy(path: Path) -> AnyArray:
 
 def _read_parquet(path: Path, ids: str | None, labels: str | None) -> Features:
     try:
-        import pyarrow as pa  # noqa: PLC0415
-        import pyarrow.parquet as pq  # noqa: PLC0415
+        import pyarrow as pa
+        import pyarrow.parquet as pq
     except ImportError as error:
         raise BadFile(f"{path}: reading parquet needs pyarrow (pip install 'cual[parquet]')") from error
     try:
@@ -181,9 +177,7 @@ def _read_parquet(path: Path, ids: str | None, labels: str | None) -> Features:
     except (pa.ArrowInvalid, OSError) as error:
         with path.open("rb") as file:
             ours = file.read(4) == b"PAR1"
-        raise (DamagedFile if ours else ForeignFile)(
-            f"{path} is not a whole parquet file: {error}"
-        ) from error
+        raise (DamagedFile if ours else ForeignFile)(f"{path} is not a whole parquet file: {error}") from error
     names: list[str] = table.column_names
     for wanted in (ids, labels):
         if wanted is not None and wanted not in names:
@@ -198,7 +192,7 @@ def _read_parquet(path: Path, ids: str | None, labels: str | None) -> Features:
 
 def _vectors(path: Path, table: Any, names: Sequence[str]) -> AnyArray:
     """X from the one list column of a parquet table, or from its numeric columns side by side."""
-    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow as pa
 
     def is_list(t: Any) -> bool:
         return pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t)

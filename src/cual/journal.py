@@ -1,4 +1,4 @@
-"""What was asked and what people said, in the order it happened. The journal only grows; the rest is read off it."""
+"""What was asked and what people said, in order. The journal only grows; all else is read off it."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime

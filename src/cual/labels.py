@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Final, cast
 
 import numpy as np
@@ -10,17 +11,19 @@ from cual.errors import BadLabels
 from cual.types import AnyArray, IntArray, Label
 
 
-class _Skip:
+class Skip(Enum):
     """The answer "cannot tell"."""
 
+    SKIP = "skip"
+
     def __repr__(self) -> str:
-        return "SKIP"
+        return self.name
 
 
-SKIP: Final = _Skip()
+SKIP: Final = Skip.SKIP
 """Tell this instead of a label for "cannot tell": not charged, not asked again."""
 
-Answer = Label | _Skip
+Answer = Label | Skip
 
 
 def as_label(value: Any) -> Label:

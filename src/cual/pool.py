@@ -72,9 +72,7 @@ class Pool:
     def save(self, path: Path) -> None:
         """Write features and ids to one file, in the type they have."""
         data = (
-            self._data
-            if isinstance(self._data, Tensor)
-            else torch.from_numpy(np.ascontiguousarray(self._data))
+            self._data if isinstance(self._data, Tensor) else torch.from_numpy(np.ascontiguousarray(self._data))
         )
         storage.write(path, "pool", {"ids": list(self.ids)}, {"X": data})
 
@@ -122,9 +120,7 @@ def check_finite(X: Tensor, what: str, offset: int = 0, ids: Sequence[Label] | N
     bad = (~finite.all(dim=1)).nonzero().flatten()
     first = int(bad[0])
     kind = "NaN" if bool(torch.isnan(X[first]).any()) else "infinite (or too large for float32) values"
-    name = (
-        f" (id {ids[offset + first]!r})" if ids is not None and ids[offset + first] != offset + first else ""
-    )
+    name = f" (id {ids[offset + first]!r})" if ids is not None and ids[offset + first] != offset + first else ""
     raise BadFeatures(
         f"{what} row {offset + first}{name} holds {kind} in {int((~finite[first]).sum())} of {X.shape[1]} "
         f"columns; {len(bad)} rows {'of this chunk ' if offset else ''}are affected. "
@@ -132,7 +128,7 @@ def check_finite(X: Tensor, what: str, offset: int = 0, ids: Sequence[Label] | N
     )
 
 
-def _as_2d(X: ArrayLike, what: str) -> ArrayLike:
+def _as_2d(X: Any, what: str) -> ArrayLike:
     data = X if isinstance(X, Tensor | np.ndarray) else np.asarray(X)
     numeric = not data.is_complex() if isinstance(data, Tensor) else data.dtype.kind in "fiub"
     if not numeric:
@@ -164,7 +160,5 @@ def _read_ids(ids: Sequence[Any] | AnyArray | None, n: int) -> tuple[Label, ...]
         seen: set[Label] = set()
         twice = next(i for i in plain if i in seen or seen.add(i))
         rows = [row for row, i in enumerate(plain) if i == twice]
-        raise DuplicateIds(
-            f"the id {twice!r} stands in pool rows {rows[0]} and {rows[1]}; ids must be unique"
-        )
+        raise DuplicateIds(f"the id {twice!r} stands in pool rows {rows[0]} and {rows[1]}; ids must be unique")
     return tuple(plain)

@@ -215,7 +215,7 @@ def short_term(agent: "Agent", pool: Pool) -> ShortTerm:
 
 
 def long_term_lesson(agent: "Agent", pool: Pool, accepted: Accepted, n_classes: int) -> Lesson:
-    """What the long-term head learns from (eq. 4): novel answers, novel pseudo-labels, replay with old answers."""
+    """What the long-term head learns from (eq. 4): novel answers, pseudo-labels, replay and old answers."""
     n_old = len(agent.names)
 
     def samples(rows: IntArray, classes: IntArray) -> Samples:

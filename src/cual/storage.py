@@ -1,4 +1,4 @@
-"""Files of tensors and JSON (safetensors), written atomically, never pickle. What is in them is not known here."""
+"""Files of tensors and JSON (safetensors), written atomically, never pickle. What is in them is others'."""
 
 import json
 import os
@@ -51,15 +51,13 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[
             meta = json.loads(file.metadata()["cual"])
             if meta["format"] > FORMAT:
                 raise NewerFormat(
-                    f"{path} has format {meta['format']}, this cual reads up to {FORMAT}; update cual to open it"
+                    f"{path} has format {meta['format']}, this cual reads up to {FORMAT}: update cual"
                 )
             if meta["kind"] != kind:
                 raise ForeignFile(f"{path} holds a cual {meta['kind']}, not a cual {kind}")
             return meta["body"], {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, json.JSONDecodeError, KeyError, TypeError) as error:
-        raise DamagedFile(
-            f"{path} is cut off or damaged ({error}); take a backup or make it again"
-        ) from error
+        raise DamagedFile(f"{path} is cut off or damaged ({error}); take a backup or make it again") from error
 
 
 def _check_head(path: Path) -> None:

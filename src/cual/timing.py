@@ -1,7 +1,7 @@
 """Where the time of an adaptation goes, by stage."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import torch
@@ -22,7 +22,7 @@ class Timings(dict[str, float]):
         self._cuda = torch.device(device).type == "cuda"
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
+    def stage(self, name: str) -> Generator[None]:
         start = self._now()
         try:
             yield

@@ -1,12 +1,14 @@
 """The hand-written trainer against the loop everyone writes; edge cases of the plan."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 from cual.errors import BadFeatures, BadLabels, TooFewSamples
-from cual.heads import MLP, Lesson, Linear, Samples
+from cual.heads import MLP, Lesson, Linear, Samples, training
 from cual.heads.training import plan
 
 D, CLASSES = 12, 4
@@ -64,11 +66,22 @@ def autograd_logits(head: Linear | MLP, lesson: Lesson, rng: np.random.Generator
     return net(X).detach()
 
 
+def started(head: Linear | MLP, classes: int) -> Linear | MLP:
+    """`head` with random weights. At zero some gradients are nothing but rounding, which Adam blows up."""
+    rng = np.random.default_rng(5)
+    return type(head).from_state(
+        {
+            name: torch.from_numpy(rng.uniform(-0.3, 0.3, t.shape)).float() if t.ndim else t
+            for name, t in head.grown(classes, rng).state().items()
+        }
+    )
+
+
 @pytest.mark.parametrize("head", [Linear(D), MLP(D, hidden=33, epochs=6)], ids=["linear", "mlp"])
 @pytest.mark.parametrize("soft", [False, True], ids=["hard", "soft"])
 @pytest.mark.parametrize("sizes", [(70, 0, 0), (0, 70, 0), (9, 0, 80), (0, 30, 80), (9, 60, 80)])
 def test_training_equals_the_plain_autograd_loop(head, soft, sizes):
-    first = lesson(sizes, soft)
+    head, first = started(head, CLASSES), lesson(sizes, soft)
     X = samples(50, np.random.default_rng(1)).X
     expected = autograd_logits(head, first, np.random.default_rng(3), X)
     learned = head.learn(first, np.random.default_rng(3))
@@ -169,3 +182,33 @@ def test_mistakes_have_names():
         head.learn(lesson((20, 0, 0), classes=2), np.random.default_rng(0))
     with pytest.raises(BadFeatures, match="width 13"):
         Linear(D + 1).learn(lesson((20, 0, 0)), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("steps", [1, training.MIN_RECORDED - 1, training.MIN_RECORDED, 1000])
+def test_on_a_gpu_recorded_steps_replace_eager_ones(monkeypatch, steps):
+    taken = {"eager": 0, "recorded": 0}
+
+    class FakeStep:
+        X = SimpleNamespace(is_cuda=True, device="cuda")
+
+        def __call__(self):
+            taken["eager"] += 1
+
+    def recorded(step):
+        return lambda: taken.update(recorded=taken["recorded"] + 1)
+
+    monkeypatch.setattr(training, "recorded", recorded)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    training.repeat(FakeStep(), steps, None)
+    eager = steps if steps < training.MIN_RECORDED else training.EAGER_STEPS
+    assert taken == {"eager": eager, "recorded": steps - eager}
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_gpu_learns_what_the_cpu_learns():
+    first, head = lesson((9, 60, 80)), MLP(D, hidden=33)
+    on_gpu = Lesson(
+        CLASSES, *(Samples(s.X.cuda(), s.y.cuda()) for s in (first.queried, first.pseudo, first.replay))
+    )
+    a, b = (head.learn(each, np.random.default_rng(0)).logits(first.replay.X).cpu() for each in (first, on_gpu))
+    torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)

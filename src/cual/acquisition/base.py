@@ -1,4 +1,4 @@
-"""The axis "who to ask": what a strategy is given and what it gives back. The strategies are beside this file."""
+"""The axis "who to ask": what a strategy is given and gives back. The strategies are beside this file."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

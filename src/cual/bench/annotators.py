@@ -6,8 +6,6 @@ The only place of a run where true labels of pool samples are handed out, one pa
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 from cual.errors import BadOption
 from cual.labels import SKIP, Answer
 from cual.seeds import generator
@@ -28,6 +26,7 @@ class Recorded:
     wrong, skip
         Share of answers that name another class, and share of samples that get no answer.
 
+    >>> import numpy as np
     >>> annotator = Recorded(np.array(["cat", "dog", "owl"]), ["cat", "dog", "owl"], seed=0, task=1)
     >>> annotator.answer([2, 0]), annotator.paid
     ({2: 'owl', 0: 'cat'}, 2)
@@ -51,7 +50,7 @@ class Recorded:
         self.answers: dict[int, Answer] = {}
 
     def answer(self, ids: Iterable[Any]) -> dict[int, Answer]:
-        """An answer, or `SKIP`, for each sample id. Asking again gives the same answer and costs nothing more."""
+        """An answer, or `SKIP`, for each sample id; asking again gives the same and costs nothing more."""
         said = {int(i): self._about(int(i)) for i in ids}
         self.answers.update(said)
         return said

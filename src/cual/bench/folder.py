@@ -15,7 +15,7 @@ import os
 import platform
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +42,7 @@ class RunFolder:
         self.results = self.path / "results.jsonl"
 
     @contextlib.contextmanager
-    def claimed(self, setting: Setting, features_hash: str) -> Iterator["RunFolder"]:
+    def claimed(self, setting: Setting, features_hash: str) -> Generator["RunFolder"]:
         """Hold the folder for one run: a new one, or the same one again.
 
         The lock is the kernel's and ends with the process that holds it, however that ends.
@@ -53,9 +53,7 @@ class RunFolder:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 lock.seek(0)
-                raise FolderInUse(
-                    f"{self.path} is in use by {lock.read().strip() or 'another run'}"
-                ) from None
+                raise FolderInUse(f"{self.path} is in use by {lock.read().strip() or 'another run'}") from None
             lock.truncate(0)
             lock.write(f"process {os.getpid()} on {socket.gethostname()}\n")
             lock.flush()
@@ -102,8 +100,7 @@ class RunFolder:
                 raise ForeignFile(f"{self.path} holds results but no run.json; choose another folder")
             write_json(
                 file,
-                {"format": FORMAT, "setting": config, "features_sha256": features_hash}
-                | surroundings(setting),
+                {"format": FORMAT, "setting": config, "features_sha256": features_hash} | surroundings(setting),
             )
             return
         try:
@@ -142,7 +139,7 @@ def read_rows(path: Path) -> list[Row]:
 def summarise(rows: Sequence[Row], expected: int) -> Row:
     """Per method the mean and sample deviation over seeds of the average accuracy over tasks t ≥ 1.
 
-    >>> rows = [dict(method="cual", seed=s, task=t, accuracy=a) for s, t, a in [(0, 1, 0.9), (0, 2, 0.7), (1, 1, 1.0)]]
+    >>> rows = [{"method": "cual", "seed": s, "accuracy": a} for s, a in [(0, 0.9), (0, 0.7), (1, 1.0)]]
     >>> summarise(rows, expected=2)
     {'cual': {'mean': 0.8, 'std': 0.0, 'seeds': {'0': 0.8}}}
     """
@@ -161,7 +158,7 @@ def summarise(rows: Sequence[Row], expected: int) -> Row:
 
 def surroundings(setting: Setting) -> Row:
     """What a run's numbers may depend on beside its setting."""
-    from cual import __version__  # noqa: PLC0415
+    from cual import __version__
 
     cuda = setting.device.startswith("cuda") and torch.cuda.is_available()
     return {

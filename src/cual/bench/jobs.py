@@ -1,39 +1,26 @@
 """Many streams side by side: claims the folders, runs their units in this or in several processes, sums up."""
 
 import contextlib
-import math
 import multiprocessing
 import os
 import threading
-import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from cual.bench.folder import RunFolder
+from cual.bench.progress import Meter, Progress
 from cual.bench.runner import Unit, count_tasks, load, run_unit
 from cual.bench.settings import Setting, check_features
 from cual.errors import BadOption, CualError
-from cual.types import Row
 
 
 class StreamsFailed(CualError, RuntimeError):
     """Some streams of a run ended in an error; the others are finished, and running again resumes."""
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a run is: tasks done and in all, seconds left (as an estimate), and the newest row."""
-
-    done: int
-    total: int
-    seconds_left: float
-    row: Row | None = None
 
 
 def run(
@@ -45,7 +32,7 @@ def run(
     """Run one setting into `out`, or several named ones into `out/NAME`; the folders with their results.
 
     Finished tasks of an earlier run into the same folder are kept and not repeated; a folder that holds another
-    run is refused. With several `jobs`, streams run in as many processes, which share the processors (or the GPU).
+    run is refused. With several `jobs`, streams run in as many processes that share the processors or the GPU.
     """
     if jobs < 1:
         raise BadOption(f"jobs must be at least 1, not {jobs}")
@@ -69,7 +56,7 @@ def _run_all(
     progress: Callable[[Progress], None] | None,
 ) -> None:
     units = [Unit(s, path, m, seed) for path, s in named.items() for seed in s.seeds for m in s.methods]
-    meter = _Meter(sum(tasks[unit.folder] for unit in units), progress)
+    meter = Meter(sum(tasks[unit.folder] for unit in units), progress)
     for path in named:
         meter.skip(len(RunFolder(path).rows()))
 
@@ -85,24 +72,20 @@ def _run_all(
             RunFolder(path).write_summary(tasks[path])
     if failed:
         names = "\n".join(f"{u.folder}: {u.method}, seed {u.seed}\n{why}" for u, why in failed)
-        raise StreamsFailed(
-            f"{len(failed)} of {len(units)} streams failed; the others are finished.\n{names}"
-        )
+        raise StreamsFailed(f"{len(failed)} of {len(units)} streams failed; the others are finished.\n{names}")
 
 
 Failures = list[tuple[Unit, str]]
 
 
-def _one_by_one(units: Iterable[Unit], meter: "_Meter", finished: Callable[[Unit], None]) -> Failures:
+def _one_by_one(units: Iterable[Unit], meter: Meter, finished: Callable[[Unit], None]) -> Failures:
     for unit in units:
         run_unit(unit, lambda _, row: meter.step(row))
         finished(unit)
     return []
 
 
-def _in_processes(
-    units: list[Unit], jobs: int, meter: "_Meter", finished: Callable[[Unit], None]
-) -> Failures:
+def _in_processes(units: list[Unit], jobs: int, meter: Meter, finished: Callable[[Unit], None]) -> Failures:
     context = multiprocessing.get_context("spawn")
     events = context.SimpleQueue()
     threads = max(1, (os.cpu_count() or 1) // jobs)
@@ -143,28 +126,3 @@ def _end_with_parent() -> None:
 
 def _work(unit: Unit) -> None:
     run_unit(unit, lambda _, row: _events.put(row))
-
-
-class _Meter:
-    """Counts tasks and estimates the time left from those of this run."""
-
-    def __init__(self, total: int, progress: Callable[[Progress], None] | None) -> None:
-        self._total, self._progress = total, progress
-        self._done = self._here = 0
-        self._began = time.perf_counter()
-
-    def skip(self, n: int) -> None:
-        """Tasks that an earlier run has finished."""
-        self._done += n
-        self._tell(None)
-
-    def step(self, row: Row) -> None:
-        self._done, self._here = self._done + 1, self._here + 1
-        self._tell(row)
-
-    def _tell(self, row: Row | None) -> None:
-        if self._progress is None:
-            return
-        spent = time.perf_counter() - self._began
-        left = spent / self._here * (self._total - self._done) if self._here else math.nan
-        self._progress(Progress(self._done, self._total, left, row))

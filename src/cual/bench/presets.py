@@ -26,7 +26,7 @@ PAPER = {
     "eurosat": Setting("", first=2, increment=1, budget=0.005, buffer=2500),
     "cifar100-super": Setting("", first=4, increment=2, budget=0.005, buffer=2500),
 }
-"""The paper's datasets with their protocol; first classes and increments beyond Im21K's are ours (see paper.json)."""
+"""The paper's datasets with their protocol; first classes and most increments are ours (see paper.json)."""
 
 SHARED = {
     "eurosat-r50": PAPER["eurosat"],
@@ -113,9 +113,7 @@ def shared_data(device: str, features: Path) -> dict[str, Setting]:
     for name, protocol in SHARED.items():
         base = replace(protocol, features=str(features / f"{name}.npz"), device=device)
         named[name] = replace(base, methods=methods.names(), seeds=SEEDS)
-        named[f"{name}-more-seeds"] = replace(
-            base, methods=("oracle", "cual", "er-entropy"), seeds=MORE_SEEDS
-        )
+        named[f"{name}-more-seeds"] = replace(base, methods=("oracle", "cual", "er-entropy"), seeds=MORE_SEEDS)
     return named
 
 

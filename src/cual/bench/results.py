@@ -1,4 +1,4 @@
-"""From result rows to numbers: reading folders, grouping, means and deviations over seeds. No files are written."""
+"""From result rows to numbers: reading folders, grouping, means and deviations over seeds. Writes nothing."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ class Group:
         return [r for r in self.rows if r["method"] == method and task in (None, r["task"])]
 
     def accuracy(self, method: str) -> Value | None:
-        """Mean over seeds of the average accuracy over tasks t ≥ 1; streams that are not finished do not count."""
+        """Mean over seeds of the average accuracy over tasks t ≥ 1; unfinished streams do not count."""
         return self.per_stream(method, lambda row: row["accuracy"])
 
     def per_stream(self, method: str, measure: Measure) -> Value | None:

@@ -1,4 +1,4 @@
-"""One result row per task: what a finished adaptation is worth, measured with the labels that the agent never saw."""
+"""One result row per task: what a finished adaptation is worth, measured with labels the agent never saw."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -61,9 +61,9 @@ def learning_row(task: Task, before: Agent, adaptation: Adaptation, annotator: R
 
 
 def iteration_rows(adaptation: Adaptation, rows: AnyArray, labels: AnyArray, novel: AnyArray) -> list[Row]:
-    """Per iteration: AUROC and AUPR of its score over the samples still in the pool, and the pseudo-labels so far.
+    """Per iteration: AUROC and AUPR of its score over the samples still in the pool; the pseudo-labels so far.
 
-    Precision: share of pseudo-labels that are right; recall: share of the pool's novel samples that carry a right one.
+    Precision: share of them that are right. Recall: share of the pool's novel samples that got one.
     """
     believed = adaptation.pseudo_labels
     out: list[Row] = []

@@ -13,7 +13,7 @@ from cual.adaptation import Adaptation
 from cual.agent import Agent
 from cual.bench.annotators import Recorded
 from cual.bench.folder import RunFolder
-from cual.bench.rows import Truth, learning_row, evaluation_row
+from cual.bench.rows import Truth, evaluation_row, learning_row
 from cual.bench.settings import Setting, load_features
 from cual.bench.streams import Stream, Task, make_stream
 from cual.features import Features
@@ -66,13 +66,14 @@ def load(features: str) -> Data:
 
 def fit_first(setting: Setting, method: str, seed: int, data: Data, stream: Stream) -> Agent:
     """The agent before deployment: it knows the first classes."""
+    options: Row = {"buffer": setting.buffer, **setting.options}
     return Agent.fit(
         data.features.X[stream.first],
         data.truth.labels[stream.first],
         method=method,
         seed=seed,
         device=setting.device,
-        **{"buffer": setting.buffer, **setting.options},
+        **options,
     )
 
 
@@ -132,9 +133,7 @@ def _tasks_done(rows: list[Row], method: str, seed: int) -> int:
     return sum(row["method"] == method and row["seed"] == seed for row in rows)
 
 
-def _annotator(
-    setting: Setting, method: str, seed: int, task: Task, stream: Stream, truth: Truth
-) -> Recorded:
+def _annotator(setting: Setting, method: str, seed: int, task: Task, stream: Stream, truth: Truth) -> Recorded:
     classes = truth.classes(stream.introduced(task.number))
     noise: Mapping[str, float] = {} if method == ORACLE else {"wrong": setting.wrong, "skip": setting.skip}
     return Recorded(truth.labels, classes, seed, task.number, **noise)

@@ -103,8 +103,8 @@ def load_features(features: str) -> Features:
 
 def digits() -> Features:
     """scikit-learn's 1,797 digits of 8 × 8 pixels, scaled to 0 … 1; the class names are the digits."""
-    import numpy as np  # noqa: PLC0415
-    from sklearn.datasets import load_digits  # noqa: PLC0415
+    import numpy as np
+    from sklearn.datasets import load_digits
 
     held = cast(Any, load_digits())
     return Features(
@@ -113,7 +113,7 @@ def digits() -> Features:
 
 
 def from_yaml(path: str | Path) -> dict[str, Setting]:
-    """Named settings of a YAML file: a mapping of names to fields of `Setting`; `defaults` holds for all others.
+    """Named settings of a YAML file: names, each with fields of `Setting`; `defaults` holds for all others.
 
     ::
 
@@ -121,15 +121,13 @@ def from_yaml(path: str | Path) -> dict[str, Setting]:
         eurosat: {features: features/eurosat.npz, first: 2, increment: 1, budget: 0.005}
         places: {features: features/places.npz, first: 10, increment: 5, buffer: 5000}
     """
-    import yaml  # noqa: PLC0415
+    import yaml
 
     try:
         held = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
         raise BadFile(f"{path} is not YAML: {error}") from error
-    if not isinstance(held, dict) or not all(
-        isinstance(v, dict) for v in cast(dict[Any, Any], held).values()
-    ):
+    if not isinstance(held, dict) or not all(isinstance(v, dict) for v in cast(dict[Any, Any], held).values()):
         raise BadFile(f"{path} must map names of runs to their fields")
     held = cast(dict[str, Row], held)
     defaults = held.pop("defaults", {})
@@ -144,4 +142,5 @@ def from_fields(row: Mapping[str, Any], where: str) -> Setting:
         raise BadOption(f"{where}: no field {', '.join(unknown)}; known: {', '.join(sorted(known))}")
     if "features" not in row:
         raise BadOption(f"{where}: which features file? (field `features`)")
-    return Setting(**{k: tuple(cast(Iterable[Any], v)) if isinstance(v, list) else v for k, v in row.items()})
+    values: Row = {k: tuple(cast(list[Any], v)) if isinstance(v, list) else v for k, v in row.items()}
+    return Setting(**values)

@@ -1,4 +1,4 @@
-"""The continual protocol: which rows of a features file each task holds. Index arithmetic, no features, no learning.
+"""The continual protocol: which rows of a features file each task holds. Index arithmetic, no learning.
 
 A stream depends on labels, protocol and seed alone, so it is the same for every method.
 """
@@ -32,8 +32,8 @@ class Protocol:
     rarity
         If given, new samples are thinned out until there are `rarity` old ones for each (1:10, 1:50).
     reuse
-        Redraw old samples from the whole holdout for each task. Otherwise each class's holdout is dealt out over
-        the tasks in which the class is old, and every sample appears in one pool at most.
+        Redraw old samples from the whole holdout for each task. Otherwise each class's holdout is dealt out
+        over the tasks in which the class is old, and every sample appears in one pool at most.
     """
 
     first: int = 2
@@ -73,7 +73,7 @@ class Stream:
     test: dict[int, IntArray]
 
     def introduced(self, task: int) -> tuple[int, ...]:
-        """Classes that have appeared up to and including a task, in order of appearance (0: before all tasks)."""
+        """Classes that have appeared up to and including a task, in order (0: before all tasks)."""
         last = self.tasks[max(task, 1) - 1]
         return last.old if task == 0 else last.old + last.new
 

@@ -1,16 +1,12 @@
-"""Tables of results, as terminal text, Markdown, LaTeX and CSV, with the paper's own figures beside ours."""
+"""Which tables results make, with the paper's own figures beside ours. Writing them: `formats`."""
 
-import csv
-import io
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from typing import Any
 
+from cual.bench.formats import Cell, Table, count
 from cual.bench.paper import paper_tables
 from cual.bench.results import Group, Value, differing, of_iteration
 from cual.methods import methods
-
-Cell = str | float | Value | None
-"""Shares (floats and Values) are shown in percent."""
 
 SHORT = {
     "budget": "budget",
@@ -20,16 +16,6 @@ SHORT = {
     "wrong": "wrong ",
     "skip": "skip ",
 }
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table with a title; the first column names its rows."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    note: str = ""
 
 
 # -- which tables there are ------------------------------------------------------------------------------------
@@ -86,9 +72,7 @@ def learning_table(groups: Sequence[Group]) -> Table:
         missed = [r["classes_missed"] for r in group.of(m, last)]
         return (
             count(group.per_stream(m, lambda r: r["labels_used"])),
-            group.per_stream(
-                m, lambda r: r["novel_queried"] / r["labels_used"] if r["labels_used"] else None
-            ),
+            group.per_stream(m, lambda r: r["novel_queried"] / r["labels_used"] if r["labels_used"] else None),
             count(group.per_stream(m, lambda r: r["pseudo_labels"])),
             group.per_stream(m, lambda r: r["pseudo_label_accuracy"]),
             count(Value.of(missed)) if missed else None,
@@ -105,7 +89,7 @@ def learning_table(groups: Sequence[Group]) -> Table:
 
 
 def novelty_table(groups: Sequence[Group]) -> Table:
-    """AUROC and AUPR of novelty: the first score, the second, and the last over the samples still in the pool."""
+    """AUROC and AUPR of novelty: the first score, the second, and the last, over what is still in the pool."""
     reads = [(of_iteration(name, i)) for name in ("auroc", "aupr") for i in (0, 1, -1)]
 
     def row(group: Group, m: str) -> tuple[Cell, ...]:
@@ -152,8 +136,8 @@ def _per_method(
 def ordered(groups: Iterable[Group]) -> list[str]:
     """Methods of the groups: the Oracle first, then in the library's order, then others."""
     there = dict.fromkeys(m for g in groups for m in g.methods)
-    rank = {m: i for i, m in enumerate(("oracle", *methods.names()))}
-    return sorted(there, key=lambda m: rank.get(m, len(rank)))
+    order = ("oracle", *methods.names())
+    return sorted(there, key=lambda m: order.index(m) if m in order else len(order))
 
 
 def titles(groups: Sequence[Group]) -> list[str]:
@@ -162,7 +146,7 @@ def titles(groups: Sequence[Group]) -> list[str]:
     return [" ".join([g.dataset, *(shown(f, g.varied[f]) for f in fields)]) for g in groups]
 
 
-def shown(field: str, value: object) -> str:
+def shown(field: str, value: Any) -> str:
     """A value of the protocol as people write it.
 
     >>> shown("budget", 0.005), shown("increment", 3), shown("rarity", None)
@@ -180,9 +164,7 @@ def shown(field: str, value: object) -> str:
         )
     if field in ("wrong", "skip") and isinstance(value, float | int):
         return f"{SHORT[field]}{100 * value:g} %"
-    return (
-        f"{SHORT.get(field, field + ' ')}{value:g}" if isinstance(value, float | int) else f"{field} {value}"
-    )
+    return f"{SHORT.get(field, field + ' ')}{value:g}" if isinstance(value, float | int) else f"{field} {value}"
 
 
 def varying(groups: Sequence[Group], field: str) -> list[list[Group]]:
@@ -204,115 +186,3 @@ def paper_value(method: str, group: Group) -> float | None:
             ):
                 return value / 100
     return None
-
-
-def count(value: Value | None) -> str | None:
-    """A number that is not a share, with its deviation."""
-    return None if value is None else f"{value.mean:.1f}" + (f" ± {value.std:.1f}" if value.n > 1 else "")
-
-
-# -- how they are written --------------------------------------------------------------------------------------
-
-
-def text_of(cell: Cell) -> str:
-    """
-    >>> text_of(Value(0.8451, 0.11, 3)), text_of(0.958), text_of(None)
-    ('84.5 ± 11.0', '95.8', '–')
-    """
-    if cell is None:
-        return "–"
-    if isinstance(cell, str):
-        return cell
-    if isinstance(cell, Value):
-        return f"{100 * cell.mean:.1f}" + (f" ± {100 * cell.std:.1f}" if cell.n > 1 else "")
-    return f"{100 * cell:.1f}"
-
-
-def to_text(table: Table) -> str:
-    """For a terminal: aligned columns."""
-    cells = [list(table.columns), *([text_of(c) for c in row] for row in table.rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(table.columns))]
-    lines = [
-        "  ".join(
-            c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in cells
-    ]
-    rule = "  ".join("─" * w for w in widths)
-    return (
-        "\n".join([table.title, "", lines[0], rule, *lines[1:], *([table.note] if table.note else [])]) + "\n"
-    )
-
-
-def to_markdown(table: Table) -> str:
-    def line(cells: Iterable[str]) -> str:
-        return "| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |"
-
-    rule = line(["---", *("---:" for _ in table.columns[1:])])
-    body = [line(text_of(c) for c in row) for row in table.rows]
-    note = ["", table.note] if table.note else []
-    return "\n".join([f"**{table.title}**", "", line(table.columns), rule, *body, *note]) + "\n"
-
-
-def to_latex(table: Table) -> str:
-    """A booktabs table."""
-
-    def line(cells: Iterable[Cell]) -> str:
-        return " & ".join(_latex(text_of(c)) for c in cells) + r" \\"
-
-    return (
-        "\n".join(
-            [
-                r"\begin{table}",
-                r"\centering",
-                rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
-                r"\toprule",
-                line(table.columns),
-                r"\midrule",
-                *(line(row) for row in table.rows),
-                r"\bottomrule",
-                r"\end{tabular}",
-                rf"\caption{{{_latex(' '.join([table.title + '.', table.note]).strip())}}}",
-                r"\end{table}",
-            ]
-        )
-        + "\n"
-    )
-
-
-def to_csv(table: Table) -> str:
-    """Numbers in full (percent), with deviation and number of seeds in columns of their own."""
-    spread = [any(isinstance(row[i], Value) for row in table.rows) for i in range(len(table.columns))]
-    head = [
-        n
-        for c, wide in zip(table.columns, spread, strict=True)
-        for n in ((c, f"{c} std", f"{c} seeds") if wide else (c,))
-    ]
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(head)
-    for row in table.rows:
-        cells: list[object] = []
-        for cell, wide in zip(row, spread, strict=True):
-            if isinstance(cell, Value):
-                cells += [100 * cell.mean, 100 * cell.std, cell.n]
-            else:
-                cells += [100 * cell if isinstance(cell, float) else cell, *(["", ""] if wide else [])]
-        writer.writerow(cells)
-    return out.getvalue()
-
-
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "±": r"$\pm$",
-    "%": r"\%",
-    "_": r"\_",
-    "&": r"\&",
-    "#": r"\#",
-    "–": "--",
-    "≥": r"$\geq$",
-} | {"⁰": "$^0$", "¹": "$^1$", "ⁱ": "$^i$"}
-
-
-def _latex(text: str) -> str:
-    return "".join(_LATEX.get(letter, letter) for letter in text)

@@ -3,13 +3,20 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
+import numpy as np
+import torch
+from torch import Tensor
+
 from cual.heads.base import heads
 from cual.heads.perceptron import Perceptron
 
 
 @heads.add("linear")
 class Linear(Perceptron):
-    """One fully connected layer.
+    """One fully connected layer. A new class starts from zero.
+
+    A_s learns for a handful of steps from a handful of samples: a random start would still decide its
+    answers afterwards, the more so the narrower the features. The problem is convex, so zero is a fair start.
 
     Parameters
     ----------
@@ -42,3 +49,6 @@ class Linear(Perceptron):
 
     def _hidden_widths(self) -> tuple[int, ...]:
         return ()
+
+    def _new_rows(self, n: int, inputs: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+        return torch.zeros(n, inputs), torch.zeros(n)

@@ -42,9 +42,9 @@ class Perceptron:
     def logits(self, X: Tensor) -> Tensor:
         """Logits (n, n_classes) in float32, on the head's device."""
         if not self._layers:
-            return torch.empty(len(X), 0, device=X.device)
+            return torch.empty(len(X), 0, dtype=torch.float32, device=X.device)
         device = self._layers[0][0].device
-        logits = torch.empty(len(X), self.n_classes, device=device)
+        logits = torch.empty(len(X), self.n_classes, dtype=torch.float32, device=device)
         for start in range(0, len(X), CHUNK):
             values = X[start : start + CHUNK].to(device, torch.float32)
             for weight, bias in self._layers[:-1]:
@@ -65,7 +65,7 @@ class Perceptron:
         return head
 
     def grown(self, n_classes: int, rng: np.random.Generator) -> Self:
-        """A head with rows for `n_classes` classes: the known ones bit for bit, the rest drawn from `rng`."""
+        """A head with rows for `n_classes` classes: the known ones bit for bit, the rest anew."""
         if n_classes < self.n_classes:
             raise BadLabels(f"a head of {self.n_classes} classes cannot shrink to {n_classes}")
         widths = [self.width, *self._hidden_widths()]
@@ -74,11 +74,15 @@ class Perceptron:
             _drawn(0, widths[-1], rng),
         )
         weight, bias = layers[-1]
-        new_weight, new_bias = _drawn(n_classes - len(bias), widths[-1], rng)
+        new_weight, new_bias = self._new_rows(n_classes - len(bias), widths[-1], rng)
         head = copy.copy(self)
         last = torch.cat([weight, new_weight.to(weight.device)]), torch.cat([bias, new_bias.to(bias.device)])
         head._layers = (*layers[:-1], last)
         return head
+
+    def _new_rows(self, n: int, inputs: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+        """How the rows of `n` new classes begin: drawn like torch's own."""
+        return _drawn(n, inputs, rng)
 
     def state(self) -> dict[str, Tensor]:
         """Options as 0-d tensors, then ``weight_0, bias_0, …`` by layer (none before the first lesson)."""

@@ -5,6 +5,8 @@ A step is written out by hand (no autograd) over memory that is laid out once, w
 flat buffer, so that it costs its matrix products plus a single fused pass of Adam.
 """
 
+import functools
+import threading
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -91,8 +93,8 @@ def plan(
 def gathered(sources: Sequence[Samples], n_classes: int) -> tuple[Tensor, Tensor]:
     """All features and all targets (n, n_classes) in float32, source after source; class numbers one-hot."""
     n, device = sum(map(len, sources)), sources[0].X.device
-    X = torch.empty(n, sources[0].X.shape[1], device=device)
-    targets = torch.zeros(n, n_classes, device=device)
+    X = torch.empty(n, sources[0].X.shape[1], dtype=torch.float32, device=device)
+    targets = X.new_zeros(n, n_classes)
     start = 0
     for samples in sources:
         part = slice(start, start + len(samples))
@@ -118,7 +120,7 @@ def blank(layers: Layers, device: torch.device | str) -> tuple[Tensor, Layers]:
     """A flat buffer of zeros in which `layers` find room, and views of it in their shapes."""
     tensors = [tensor for layer in layers for tensor in layer]
     starts = np.cumsum([0, *(-(-t.numel() // ALIGNMENT) * ALIGNMENT for t in tensors)]).tolist()
-    flat = torch.zeros(starts[-1], device=device)
+    flat = torch.zeros(starts[-1], dtype=torch.float32, device=device)
     views = [flat[start : start + t.numel()].view(t.shape) for start, t in zip(starts, tensors, strict=False)]
     return flat, tuple(zip(views[::2], views[1::2], strict=True))
 
@@ -136,13 +138,13 @@ class Step:
         self.gradient, self.gradients = blank(layers, device)
         self.moments = torch.zeros_like(self.parameters), torch.zeros_like(self.parameters)
         # The counters live on the device, so that a recorded step finds its row and its Adam step by itself.
-        self.position = torch.zeros(1, dtype=torch.int64, device=device)
-        self.adam_steps = torch.zeros((), device=device)
-        self.row = torch.empty(1, batch, dtype=torch.int64, device=device)
-        self.target = torch.empty(batch, targets.shape[1], device=device)
+        self.position = self.rows.new_zeros(1)
+        self.adam_steps = X.new_zeros(())
+        self.row = self.rows.new_empty(1, batch)
+        self.target = X.new_empty(batch, targets.shape[1])
         widths = [X.shape[1], *(len(bias) for _, bias in layers)]
-        self.values = [torch.empty(batch, width, device=device) for width in widths]
-        self.errors = [torch.empty(batch, width, device=device) for width in widths[1:]]
+        self.values = [X.new_empty(batch, width) for width in widths]
+        self.errors = [X.new_empty(batch, width) for width in widths[1:]]
 
     def __call__(self) -> None:
         self._fetch()
@@ -171,7 +173,7 @@ class Step:
             torch.sum(self.errors[i], 0, out=self.gradients[i][1])
             if i:
                 torch.mm(self.errors[i], self.layers[i][0], out=self.errors[i - 1])
-                self.errors[i - 1].mul_(self.values[i] > 0)
+                self.errors[i - 1].mul_(self.values[i].sign_())  # the slope of a ReLU is its value's sign
 
     def _update(self) -> None:
         adam(
@@ -209,8 +211,21 @@ def repeat(step: Step, steps: int, progress: Progress | None) -> None:
 
 def recorded(step: Step) -> Callable[[], None]:
     """`step` as one launch: a CUDA graph. Recording takes no step."""
-    graph = torch.cuda.CUDAGraph()
-    # Other threads (a labelling service, say) may use the GPU meanwhile, hence not the "global" mode.
-    with torch.cuda.device(step.X.device), torch.cuda.graph(graph, capture_error_mode="thread_local"):
+    graph, device = torch.cuda.CUDAGraph(), step.X.device
+    # Other threads (a labelling service's) may use the GPU meanwhile, but only one at a time may record.
+    with (
+        _recording,
+        torch.cuda.device(device),
+        torch.cuda.graph(graph, stream=_recording_stream(device), capture_error_mode="thread_local"),
+    ):
         step()
     return graph.replay
+
+
+_recording = threading.Lock()
+
+
+@functools.cache
+def _recording_stream(device: torch.device) -> torch.cuda.Stream:
+    """The same stream for all recordings on a device: cuBLAS keeps a workspace for every stream it has seen."""
+    return torch.cuda.Stream(device)

@@ -1,4 +1,4 @@
-"""What a method is: a named choice on every axis. The named ones are beside this file, the loop is `cual.adaptation`."""
+"""What a method is: a choice on every axis. The named ones are beside this file, the loop in `cual.adaptation`."""
 
 import math
 from collections.abc import Mapping
@@ -116,8 +116,10 @@ class Method:
 
     @staticmethod
     def from_json(row: Mapping[str, Any]) -> "Method":
-        factor = row["budget_factor"]
-        return Method(**{**row, "budget_factor": math.inf if factor is None else factor})
+        options = dict(row)
+        if options["budget_factor"] is None:
+            options["budget_factor"] = math.inf
+        return Method(**options)
 
 
 SCORES = ("novelty", "entropy", "margin")

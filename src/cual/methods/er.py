@@ -23,9 +23,7 @@ ER_MARGIN = add(
     )
 )
 ER_ENTROPY_ONESHOT = add(
-    ER_ENTROPY.but(
-        name="er-entropy-oneshot", summary="er-entropy with all questions at once", first_share=1.0
-    )
+    ER_ENTROPY.but(name="er-entropy-oneshot", summary="er-entropy with all questions at once", first_share=1.0)
 )
 ER_RANDOM = add(
     ER_ENTROPY.but(

@@ -9,13 +9,16 @@ from torch import Tensor
 
 from cual.uncertainty.base import row_chunks
 
-NEGLIGIBLE = 1e-6  # principal variances below this share of the largest are rounding, not structure
 CANCELLED = 2e-3  # FRE²/‖v‖² below which a float32 difference no longer gives FRE to 1e-3
+NEGLIGIBLE = 1e-6  # scatter below this share of the largest is rounding, not structure
+RESERVE = 0.02  # of the variance that the components leave out, the share that not even the reserve holds
 
 
 @dataclass(frozen=True, eq=False)
 class ClassSubspace:
     """PCA of one class, with as many components as retain a share of its variance: 𝒯ₘ in the paper.
+
+    Behind the components some more directions are kept in reserve, so that `extend` loses next to nothing.
 
     Attributes
     ----------
@@ -23,73 +26,110 @@ class ClassSubspace:
         Samples seen.
     mean : Tensor
         Their mean, (d,).
-    components : Tensor
-        Principal directions W, orthonormal rows, (k, d). None (k = 0) for one sample or constant features.
-    variances : Tensor
-        Variance along each component, (k,), descending.
     total : float
-        Variance over all directions, retained or not.
+        Their variance over all directions, retained or not.
     variance : float
         Share of `total` that the components retain at least.
+    k : int
+        Number of components; 0 for one sample or constant features.
+    basis : Tensor
+        Orthonormal rows, (r, d): the components, then the reserve.
+    scatters : Tensor
+        Sum of squares of the centred samples along each row of the basis, (r,), descending, float64.
 
     Examples
     --------
-    >>> X = torch.tensor([[0.0, 0.0], [2.0, 0.0], [4.0, 0.0]])
-    >>> line = ClassSubspace.fit(X, variance=0.995)
+    >>> line = ClassSubspace.fit(torch.tensor([[0.0, 0.0], [2.0, 0.0], [4.0, 0.0]]))
     >>> line.fre(torch.tensor([[7.0, 3.0]])).round(decimals=4)
     tensor([3.])
     """
 
     n: int
     mean: Tensor
-    components: Tensor
-    variances: Tensor
     total: float
     variance: float
+    k: int
+    basis: Tensor
+    scatters: Tensor
+
+    @property
+    def components(self) -> Tensor:
+        """Principal directions W, orthonormal rows, (k, d)."""
+        return self.basis[: self.k]
+
+    @property
+    def variances(self) -> Tensor:
+        """Variance of the samples along each component, (k,), descending."""
+        return (self.scatters[: self.k] / max(1, self.n - 1)).float()
 
     @classmethod
     def fit(cls, X: Tensor, variance: float = 0.995) -> Self:
-        """The subspace of the class whose samples are the rows of `X`, (n, d) with n >= 1."""
+        """The subspace of the class whose samples are the rows of `X`, (n, d) with n >= 1.
+
+        Solved in the smaller of sample and feature space. A Gram matrix squares the condition number, so it
+        and its eigenvectors are float64, else the components would not stay orthogonal.
+        """
+        n, d = X.shape
         mean = X.mean(0, dtype=torch.float64).float()
-        return cls._from_rows((X - mean).float(), len(X), mean, variance)
+        rows = (X - mean).float()
+        gram = _gram(rows if n < d else rows.T)
+        scatters, vectors = _eigh(gram)
+        scatter = float(gram.trace())
+        k, r = _enough(scatters, scatter, variance)
+        basis = vectors[:, :r].T
+        if n < d:
+            basis = (basis / scatters[:r, None].sqrt()).float() @ rows
+        basis = basis.float().contiguous()
+        return cls(n, mean, scatter / max(1, n - 1), variance, k, basis, scatters[:r])
 
     def extend(self, X: Tensor) -> Self:
-        """The subspace of the samples seen so far and the rows of `X`, without the samples seen so far.
+        """The subspace of the samples seen so far and the rows of `X`, in about a third of a fit's time.
 
-        They are stood for by k rows with the same scatter in the subspace, √((n-1)·variance)·W.
-        The scatter of two groups about their common mean is that of each about its own mean plus that of
-        the means: one more row.
+        n, mean and total variance are exact, and the components retain their share of it. Which directions
+        they are is approximate: the basis grows by what is new, but only its lower half is turned onto
+        principal directions, where the border between component and reserve lies. A quarter as many samples
+        as directions turn all of it, which is PCA again.
+
+        On ResNet50 features, 50 samples more in a class of 400 give an FRE within 0.2 % (median; 1 % for the
+        class of fastest decay) of that of a fit to all 450; ten times 50 more, within 1 % (3 %).
         """
         m = len(X)
         n = self.n + m
-        new = X.mean(0, dtype=torch.float64)
-        shift = new - self.mean
-        rows = torch.cat(
-            [
-                self.components * ((self.n - 1) * self.variances).sqrt()[:, None],
-                (X - new).float(),
-                (shift * (self.n * m / n) ** 0.5).float()[None],
-            ]
+        rows, shift = self._scatter_rows(X)
+        scatter = (
+            self.total * max(1, self.n - 1) + float(torch.linalg.vector_norm(rows, dtype=torch.float64)) ** 2
         )
+        basis, scatters = _grow(self.basis, self.scatters, rows)
+        k, r = _enough(scatters, scatter, self.variance)
         mean = (self.mean + shift * (m / n)).float()
-        lost = (self.n - 1) * (self.total - float(self.variances.sum(dtype=torch.float64)))
-        return self._from_rows(rows, n, mean, self.variance, lost=max(0.0, lost))
+        return type(self)(n, mean, scatter / max(1, n - 1), self.variance, k, basis[:r], scatters[:r])
 
-    @classmethod
-    def _from_rows(cls, rows: Tensor, n: int, mean: Tensor, variance: float, lost: float = 0.0) -> Self:
-        scatter = float(torch.linalg.vector_norm(rows, dtype=torch.float64)) ** 2 + lost
-        components, scatters = _principal(rows, scatter * variance)
-        dof = max(1, n - 1)
-        return cls(n, mean, components, (scatters / dof).float(), scatter / dof, variance)
+    def _scatter_rows(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """What the rows of `X` add to the scatter, as rows of the same scatter; and how far their mean is off.
+
+        The scatter of two groups about their common mean is that of each about its own, plus one row along
+        the line between the means.
+        """
+        m, d = X.shape
+        if m < d:
+            mean = X.mean(0, dtype=torch.float64)
+            rows = (X - mean).float()
+        else:
+            group = ClassSubspace.fit(X, variance=1.0)
+            mean = group.mean
+            rows = group.basis * group.scatters.sqrt().float()[:, None]
+        shift = mean - self.mean.double()
+        between = shift * (self.n * m / (self.n + m)) ** 0.5
+        return torch.cat([rows, between.float()[None]]), shift
 
     def fre(self, X: Tensor) -> Tensor:
-        """FRE of each row of `X`: the ℓ2 norm of what the subspace cannot reconstruct (eq. 3), float32.
+        """FRE of each row of `X`: the ℓ2 norm of what the subspace cannot reconstruct (eq. 3), (n,) float32.
 
         With v = u - mean and orthonormal W, FRE² = ‖v‖² - ‖Wv‖². Where that difference is too small for
         float32, the residual v - WᵀWv itself is taken, in float64.
         """
         squares = torch.empty(len(X), device=X.device)
-        for rows in row_chunks(X, self.mean.numel() + len(self.components)):
+        for rows in row_chunks(X, X.shape[1] + self.k):
             norm, p = self.project(X[rows])
             square = norm - torch.linalg.vector_norm(p, dim=1).square()
             squares[rows] = torch.where(square < CANCELLED * norm, -1.0, square)
@@ -114,10 +154,11 @@ class ClassSubspace:
         return {
             "n": torch.tensor(self.n),
             "mean": self.mean,
-            "components": self.components,
-            "variances": self.variances,
             "total": torch.tensor(self.total, dtype=torch.float64),
             "variance": torch.tensor(self.variance, dtype=torch.float64),
+            "k": torch.tensor(self.k),
+            "basis": self.basis,
+            "scatters": self.scatters,
         }
 
     @classmethod
@@ -126,37 +167,67 @@ class ClassSubspace:
         return cls(
             n=int(state["n"]),
             mean=state["mean"],
-            components=state["components"],
-            variances=state["variances"],
             total=float(state["total"]),
             variance=float(state["variance"]),
+            k=int(state["k"]),
+            basis=state["basis"],
+            scatters=state["scatters"],
         )
 
 
-def _principal(rows: Tensor, wanted: float) -> tuple[Tensor, Tensor]:
-    """The leading principal directions of `rows` that hold the scatter `wanted`, and each one's scatter.
-
-    Solved in the smaller of sample and feature space. A Gram matrix squares the condition number: its
-    eigenvectors are float64, else the components would lose their orthogonality.
-    """
-    n, d = rows.shape
-    in_sample_space = n < d
-    scatters, vectors = torch.linalg.eigh(_gram(rows) if in_sample_space else _gram(rows.T))
-    scatters, vectors = scatters.flip(0), vectors.flip(1)
-    enough = int((scatters.cumsum(0) < wanted).sum()) + 1
-    k = min(enough, int((scatters > NEGLIGIBLE * scatters[0]).sum()))
-    scatters = scatters[:k]
-    directions = vectors[:, :k].T
-    if in_sample_space:
-        directions = (directions / scatters.sqrt()[:, None]).float() @ rows
-    return directions.float().contiguous(), scatters
-
-
 def _gram(rows: Tensor) -> Tensor:
-    """``rows @ rows.T`` in float64, a part of the columns at a time."""
+    """The upper blocks of ``rows @ rows.T`` in float64, with a part of the columns at a time in memory."""
     n = len(rows)
     gram = torch.zeros(n, n, dtype=torch.float64, device=rows.device)
-    for columns in row_chunks(rows.T, 2 * n):
+    half = (n + 1) // 2
+    for columns in row_chunks(rows.T, n):
         part = rows[:, columns].double()
-        gram.addmm_(part, part.T)
+        gram[:half].addmm_(part[:half], part.T)
+        gram[half:, half:].addmm_(part[half:], part[half:].T)
     return gram
+
+
+def _eigh(upper: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues, descending and not negative, and eigenvectors in columns."""
+    values, vectors = torch.linalg.eigh(upper, UPLO="U")
+    return values.flip(0).clamp(min=0), vectors.flip(1)
+
+
+def _enough(scatters: Tensor, scatter: float, variance: float) -> tuple[int, int]:
+    """How many of the leading directions retain the share `variance`; how many with the reserve."""
+    sums = scatters.cumsum(0)
+    real = int((scatters > NEGLIGIBLE * scatters[:1]).sum())
+
+    def count(share: float) -> int:
+        return min(real, int((sums < share * scatter).sum()) + 1)
+
+    return count(variance), count(1 - RESERVE * (1 - variance))
+
+
+def _grow(basis: Tensor, scatters: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """A basis of more directions that also holds `rows`, its lower part principal, and the new scatters."""
+    inside, outside, directions = _split(rows, basis, NEGLIGIBLE * float(scatters.sum()))
+    basis = torch.cat([basis, directions])
+    old = torch.cat([scatters, scatters.new_zeros(len(directions))])
+    added = torch.cat([inside, outside], dim=1).double()  # coordinates of `rows` in the grown basis
+
+    scatters, order = (old + added.square().sum(0)).sort(descending=True, stable=True)
+    turned = max(len(basis) // 2, 4 * len(rows))
+    head, tail = order[:-turned], order[-turned:]
+    turned_scatters, vectors = _eigh(torch.addmm(old[tail].diag(), added[:, tail].T, added[:, tail]))
+    basis = torch.cat([basis[head], vectors.T.float() @ basis[tail]])
+    scatters, order = torch.cat([scatters[: len(head)], turned_scatters]).sort(descending=True, stable=True)
+    return basis[order], scatters
+
+
+def _split(rows: Tensor, basis: Tensor, negligible: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Coordinates of `rows` in `basis`, then in new directions orthogonal to it, and those directions."""
+    inside = rows @ basis.T
+    residual = torch.addmm(rows, inside, basis, alpha=-1)
+    again = residual @ basis.T  # once leaves rounding errors of the size of `rows`, twice is enough
+    residual = residual.addmm_(again, basis, alpha=-1).double()
+    squares, vectors = _eigh(_gram(residual))
+    q = int((squares > max(negligible, NEGLIGIBLE * float(squares[0]))).sum())
+    lengths = squares[:q].sqrt()
+    directions = (vectors[:, :q] / lengths).T @ residual
+    return inside + again, (vectors[:, :q] * lengths).float(), directions.float()

@@ -1,0 +1,51 @@
+# Everything runs in .venv, which the first target that needs it sets up: python3 (3.11 or later) with pip is enough.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+# Two makes at once must not install into the same place; without flock, one make alone is still safe.
+LOCK := $(if $(shell command -v flock),flock Makefile)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench clean distclean
+
+help:  ## show this
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(INSTALLED)  ## learn digits one by one and write out/demo/demo.html (about a minute)
+	$(BIN)/cual demo --out out/demo
+
+test: $(INSTALLED)  ## run all tests and the examples in docstrings
+	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest
+
+check: $(INSTALLED)  ## format, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+
+bench: $(INSTALLED)  ## measure the speed of what is in benchmarks/
+	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
+
+clean:  ## remove caches and output
+	rm -rf out build dist .pytest_cache .ruff_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean  ## remove the environment as well
+	rm -rf $(VENV)
+
+# The stamp is asked for again under the lock: whoever waited for another make finds the work done.
+$(INSTALLED): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "cual needs Python 3.11 or later; say which: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(LOCK) sh -ec ' \
+		if [ -e $(INSTALLED) ] && [ -z "$$(find pyproject.toml -newer $(INSTALLED))" ]; then exit 0; fi; \
+		if ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
+			echo "making $(VENV)"; \
+			$(PYTHON) -m venv --clear $(VENV) 2>/dev/null || { \
+				$(PYTHON) -m venv --clear --without-pip $(VENV); \
+				$(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }; \
+		fi; \
+		echo "installing cual and what it needs into $(VENV)"; \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"; \
+		touch $(INSTALLED)'

@@ -1,0 +1,151 @@
+"""The demo's page: accuracy, and for each task its scores, zones, questions (with pictures) and ledger."""
+
+import base64
+import html
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cual.bench import figures, page
+from cual.bench.formats import to_html
+from cual.bench.results import Group
+from cual.bench.runner import Data, Step
+from cual.bench.tables import accuracy_table, learning_table
+from cual.types import AnyArray, Row
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from cual.adaptation import Round
+
+WHAT = (
+    "An agent that knows two digits receives unlabelled pools in which one new digit is mixed with old ones, two old "
+    "samples for each new one. It may ask for the labels of 2 % of a pool; the rest it labels itself where it is certain."
+)
+READ_SCORES = (
+    "Bars: scores of the samples still unlabelled, red if the digit is really new, blue if it is known. Background: the zone a "
+    "score lies in (blue old, yellow ambiguous, red novel); the line is T_inner. Triangles: the samples asked about."
+)
+
+
+def as_page(group: Group, shown: Sequence[Step], data: Data) -> str:
+    """The whole document. `shown` are the tasks of one stream whose questions are shown."""
+    body = page.section("Accuracy", to_html(accuracy_table([group])))
+    curve = figures.inline(figures.accuracy_over_tasks(group), "demo accuracy")
+    body += page.figure(curve, "Accuracy over all digits so far. Bands: deviation over seeds.")
+    body += page.section("What it cost", to_html(learning_table([group])))
+    tasks = "".join(_task(step, data, opened=step.task.number == 1) for step in shown)
+    body += page.section("What cual asked, task by task", f"<p class=note>{html.escape(READ_SCORES)}</p>{tasks}")
+    body += page.section("The ledger", _ledger(shown, data))
+    return page.page("CUAL on handwritten digits", WHAT, body)
+
+
+def _task(step: Step, data: Data, opened: bool) -> str:
+    new = ", ".join(str(c) for c in data.truth.classes(step.task.new))
+    row = step.row
+    told = (
+        f"Task {step.task.number}: the new digit is {new}. {row['labels_used']} labels for {row['pool_size']} samples, "
+        f"{row['pseudo_labels']} pseudo-labels, accuracy {100 * row['accuracy']:.1f} %"
+    )
+    before = set(data.truth.classes(step.task.old))
+    novel = ~np.isin(data.truth.labels[step.task.rows], list(before))
+    drawn = figures.inline(score_histograms(step.adaptation.rounds, novel), f"demo task {step.task.number}")
+    asked = "".join(_question(entry, data) for entry in step.adaptation.ledger)
+    return page.fold(told, f"{drawn}<div class=asked>{asked}</div>", opened)
+
+
+def score_histograms(rounds: Sequence["Round"], novel: AnyArray) -> "Figure":
+    """One small histogram per iteration: the scores, what the samples really are, T_inner and the zones."""
+    from matplotlib.figure import Figure
+
+    columns = min(len(rounds), 5)
+    lines = -(-len(rounds) // columns)
+    figure = Figure(figsize=(9.6, 1.9 * lines), layout="constrained")
+    figure.patch.set_alpha(0)
+    for place, this in enumerate(rounds, 1):
+        axes = figure.add_subplot(lines, columns, place)
+        figures.plain(axes)
+        axes.set_title(f"S{'⁰' if not this.iteration else 'ⁱ'}, i = {this.iteration}", fontsize=8, color=figures.INK)
+        axes.tick_params(labelsize=7)
+        _histogram(axes, this, novel)
+    return figure
+
+
+def _histogram(axes: "Axes", this: "Round", novel: AnyArray) -> None:
+    middle, width = this.threshold.value, this.threshold.std
+    top = max(float(np.quantile(this.scores, 0.99)), middle + 2 * width)
+    scores = np.minimum(this.scores, top)  # the few far ones are counted in the last bar
+    low = float(scores.min())
+    for zone, start, end in (
+        ("old", low, middle - width),
+        ("ambiguous", middle - width, middle + width),
+        ("novel", middle + width, top),
+    ):
+        axes.axvspan(max(start, low), end, color=figures.ZONE_COLOURS[zone], alpha=0.12, linewidth=0)
+    really = novel[this.rows]
+    shades = [figures.ZONE_COLOURS["old"], figures.ZONE_COLOURS["novel"]]
+    axes.hist([scores[~really], scores[really]], bins=24, range=(low, top), stacked=True, color=shades)
+    axes.axvline(middle, color=figures.INK, linewidth=1)
+    asked = scores[np.isin(this.rows, this.asked)]
+    axes.plot(asked, np.zeros(len(asked)), "^", color=figures.INK, markersize=5, clip_on=False, zorder=5)
+    axes.set_xlim(low, top)
+    axes.grid(axis="x", visible=False)
+
+
+def _question(entry: Row, data: Data) -> str:
+    return (
+        f"<div>{_picture(entry['sample'], data)}<b>{html.escape(str(entry['answer']))}</b><br>"
+        f"i = {entry['iteration']}<br>{_zone(entry)}</div>"
+    )
+
+
+def _ledger(shown: Sequence[Step], data: Data) -> str:
+    names = ("task", "iteration", "sample", "", "score", "T_inner", "zone", "suggestion", "answer", "charged")
+    head = "".join(f"<th>{name}</th>" for name in names)
+    lines: list[str] = []
+    for step in shown:
+        for e in step.adaptation.ledger:
+            cells = (
+                str(step.task.number),
+                str(e["iteration"]),
+                str(e["sample"]),
+                _picture(e["sample"], data),
+                f"{e['score']:.3f}",
+                f"{e['threshold']:.3f}",
+                _zone(e),
+                html.escape("–" if e["suggestion"] is None else str(e["suggestion"])),
+                html.escape(str(e["answer"])),
+                "yes" if e["charged"] else "no",
+            )
+            lines.append("<tr>" + "".join(f"<td>{c}</td>" for c in cells) + "</tr>")
+    return f"<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
+
+
+def _zone(entry: Row) -> str:
+    return f'<span class="zone {entry["zone"]}">{entry["zone"]}</span>'
+
+
+def _picture(sample: int, data: Data) -> str:
+    pixels = (255 * (1 - data.features.X[sample].reshape(8, 8))).astype(np.uint8)
+    code = base64.b64encode(png(pixels)).decode()
+    return f'<img alt="sample {sample}" src="data:image/png;base64,{code}">'
+
+
+def png(pixels: AnyArray) -> bytes:
+    """A grey 8-bit PNG of a (height, width) array.
+
+    >>> png(np.zeros((2, 3), np.uint8))[:8]
+    b'\\x89PNG\\r\\n\\x1a\\n'
+    """
+
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    height, width = pixels.shape
+    lines = b"".join(b"\0" + line.tobytes() for line in pixels)
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b"")

@@ -1,0 +1,217 @@
+"""Figures of results, one function each, with matplotlib (loaded when drawing). `report` arranges them."""
+
+import io
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cual.bench.results import Group, Value, of_iteration
+from cual.bench.rows import ZONES
+from cual.bench.tables import ordered, shown
+from cual.methods import methods
+from cual.types import Row
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK = "#222426"
+"""Text, axes and grid; becomes the page's own colour when a figure is put into HTML, light or dark."""
+COLOURS = {
+    "oracle": "#8a8f94", "cual": "#d1495b", "er-entropy": "#2b83c6", "er-random": "#e09f1f",
+    "pseudo-er-entropy": "#3a9d6e", "ccic": "#8367c7", "incdfm": "#2aa5a0",
+    "er-entropy-oneshot": "#7fb2dd", "er-margin": "#1f5c8b",
+}  # fmt: skip
+OTHERS = ("#b5654a", "#6f9c3d", "#c46ba3", "#5d6fb3", "#a58b2f", "#4c9bb0", "#9a5d7e", "#7a7f3b")
+ZONE_COLOURS = {"novel": "#d1495b", "ambiguous": "#e0a030", "old": "#2b83c6"}
+
+
+def colour(method: str) -> str:
+    others = [m for m in methods.names() if m not in COLOURS]
+    return COLOURS.get(method) or OTHERS[(others.index(method) if method in others else 0) % len(OTHERS)]
+
+
+def accuracy_over_tasks(group: Group) -> "Figure":
+    """Accuracy over all classes so far, task by task (the paper's figure 1, left)."""
+    figure, axes = blank("task", "accuracy (%)")
+    for m in ordered([group]):
+        band(axes, group.per_task(m, lambda row: row["accuracy"]), m, colour(m))
+    return done(figure, axes)
+
+
+def accuracy_over(groups: Sequence[Group], field: str) -> "Figure":
+    """Average accuracy over a field of the protocol: budgets (figure 1, right), increments, wrong answers."""
+    figure, axes = blank(
+        {"wrong": "wrong answers", "skip": "skipped answers"}.get(field, field), "average accuracy (%)"
+    )
+    places = {g.varied[field]: i for i, g in enumerate(groups)}
+    for m in ordered(groups):
+        points = {places[g.varied[field]]: g.accuracy(m) for g in groups}
+        band(axes, {x: v for x, v in points.items() if v is not None}, m, colour(m))
+    axes.set_xticks(list(places.values()), [shown(field, v).removeprefix(field).strip() for v in places])
+    return done(figure, axes)
+
+
+def auroc_over_tasks(group: Group) -> "Figure":
+    """Novelty AUROC of S⁰ (dashed) and S¹ (solid) per task."""
+    figure, axes = blank("task", "novelty AUROC (%)")
+    for m in ordered([group]):
+        if m in methods and methods[m].score == "novelty" and m != "oracle":
+            band(axes, group.per_task(m, of_iteration("auroc", 0)), f"{m} S⁰", colour(m), style="--")
+            band(axes, group.per_task(m, of_iteration("auroc", 1)), f"{m} S¹", colour(m))
+    return done(figure, axes)
+
+
+def pseudo_labels_over_iterations(group: Group) -> "Figure":
+    """Precision (solid) and recall (dashed) of the pseudo-labels so far, mean over tasks and seeds."""
+    figure, axes = blank("iteration", "precision, recall (%)")
+    for m in ordered([group]):
+        rows = group.of(m)
+        if not any(row["pseudo_labels"] for row in rows):
+            continue
+        longest = max(len(row["iterations"]) for row in rows)
+        for name, style in (("precision", "-"), ("recall", "--")):
+            points = {i: _at_iteration(rows, name, i) for i in range(longest)}
+            band(axes, {i: v for i, v in points.items() if v}, f"{m} {name}", colour(m), style)
+    return done(figure, axes)
+
+
+def _at_iteration(rows: Sequence[Row], name: str, i: int) -> Value | None:
+    """A running measure at iteration i; a task that ended earlier keeps its last value."""
+    values = [row["iterations"][min(i, len(row["iterations"]) - 1)][name] for row in rows if row["iterations"]]
+    known = [v for v in values if v is not None]
+    return Value(float(np.mean(known)), 0.0, 1) if known else None
+
+
+def labels_by_zone(group: Group) -> "Figure":
+    """Where the paid labels lay against T_inner, in labels per task."""
+    names = [m for m in ordered([group]) if m != "oracle"]
+    figure, axes = blank("labels per task", "", height=0.8 + 0.32 * len(names))
+    left = np.zeros(len(names))
+    for zone in ZONES:
+        means = [float(np.mean([row["labels_by_zone"][zone] for row in group.of(m)])) for m in names]
+        axes.barh(names, means, left=left, color=ZONE_COLOURS[zone], label=zone)
+        left += means
+    axes.invert_yaxis()
+    axes.grid(axis="y", visible=False)
+    return done(figure, axes)
+
+
+def confusion_matrix(group: Group, method: str) -> "Figure":
+    """Predictions of the last task's agent per true class, in shares, all seeds together."""
+    rows = [row for row in group.of(method) if "confusion" in row]
+    classes = sorted({c for row in rows for c in row["per_class"]})
+    counts = np.zeros((len(classes), len(classes)))
+    for row in rows:
+        place = [classes.index(c) for c in row["per_class"]]
+        counts[np.ix_(place, place)] += np.array(row["confusion"])
+    side = 2.2 + 0.22 * len(classes)
+    figure, axes = blank("predicted", "true", width=side + 0.6, height=side)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    axes.imshow(np.dstack([np.broadcast_to(c, shares.shape) for c in (0.82, 0.29, 0.36)] + [shares]))
+    axes.set_xticks(range(len(classes)), classes, rotation=90, fontsize=7)
+    axes.set_yticks(range(len(classes)), classes, fontsize=7)
+    axes.grid(visible=False)
+    return figure
+
+
+def forgetting(group: Group, method: str) -> "Figure":
+    """Per class: accuracy when it was introduced (ring) and after the last task (dot), mean over seeds."""
+    began, ended = introduced_and_final(group.of(method))
+    classes = sorted(began, key=lambda c: ended[c] - began[c])
+    figure, axes = blank("accuracy (%)", "", height=0.8 + 0.2 * len(classes))
+    y = np.arange(len(classes))
+    start, end = (100 * np.array([held[c] for c in classes]) for held in (began, ended))
+    axes.hlines(y, start, end, color=INK, alpha=0.35)
+    axes.scatter(start, y, facecolors="none", edgecolors=colour(method), label="when introduced", zorder=3)
+    axes.scatter(end, y, color=colour(method), label="after the last task", zorder=3)
+    axes.set_yticks(y, classes, fontsize=8)
+    axes.invert_yaxis()
+    return done(figure, axes)
+
+
+def introduced_and_final(rows: Sequence[Row]) -> tuple[dict[str, float], dict[str, float]]:
+    """Accuracy of each class in the first row that has it, and in the last, averaged over seeds."""
+    began: dict[str, list[float]] = {}
+    ended: dict[str, list[float]] = {}
+    for seed in {row["seed"] for row in rows}:
+        mine = sorted((row for row in rows if row["seed"] == seed), key=lambda row: row["task"])
+        held = [mine[0].get("per_class_before", {}), *(row["per_class"] for row in mine)]
+        for c, final in held[-1].items():
+            began.setdefault(c, []).append(next(h[c] for h in held if c in h))
+            ended.setdefault(c, []).append(final)
+    return tuple({c: float(np.mean(v)) for c, v in held.items()} for held in (began, ended))  # pyright: ignore[reportReturnType]
+
+
+# -- drawing ---------------------------------------------------------------------------------------------------
+
+
+def blank(x: str, y: str, width: float = 6.4, height: float = 3.6) -> tuple["Figure", "Axes"]:
+    """An empty figure in the house style; no global state of matplotlib is touched."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    figure.patch.set_alpha(0)
+    axes = figure.add_subplot()
+    plain(axes)
+    axes.set_xlabel(x, color=INK)
+    axes.set_ylabel(y, color=INK)
+    return figure, axes
+
+
+def plain(axes: "Axes") -> None:
+    axes.patch.set_alpha(0)
+    axes.grid(color=INK, alpha=0.13, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=INK, length=0, labelsize=9)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side == "bottom")
+        spine.set_color(INK)
+
+
+def band(axes: "Axes", points: dict[Any, Value], label: str, shade: str, style: str = "-") -> None:
+    """A line of means in percent with its deviation as a band."""
+    if not points:
+        return
+    x = list(points)
+    mean, std = (100 * np.array([getattr(v, name) for v in points.values()]) for name in ("mean", "std"))
+    axes.plot(x, mean, style, color=shade, label=label, marker="o", markersize=3.5, linewidth=1.6)
+    if any(v.n > 1 for v in points.values()):
+        axes.fill_between(x, mean - std, mean + std, color=shade, alpha=0.13, linewidth=0)
+
+
+def done(figure: "Figure", axes: "Axes") -> "Figure":
+    from matplotlib.ticker import MaxNLocator
+
+    handles, _ = axes.get_legend_handles_labels()
+    if handles:
+        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=8, labelcolor=INK)
+    if axes.get_xlabel() in ("task", "iteration"):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return figure
+
+
+def save(figure: "Figure", path: Path) -> None:
+    """Write a figure; the suffix (.svg, .pdf, .png) decides the format. Same figure, same bytes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(_drawn(figure, path.suffix[1:], salt=path.stem))
+
+
+def inline(figure: "Figure", salt: str) -> str:
+    """A figure as SVG for an HTML page: in the page's ink, without links and with names of its own."""
+    text = _drawn(figure, "svg", salt).decode()
+    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
+    return text.replace(INK, "currentColor")
+
+
+def _drawn(figure: "Figure", kind: str, salt: str) -> bytes:
+    from matplotlib import rc_context
+
+    out = io.BytesIO()
+    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    with rc_context({"svg.hashsalt": salt, "svg.fonttype": "none", "pdf.fonttype": 42}):
+        figure.savefig(out, format=kind, metadata=undated.get(kind))
+    return out.getvalue()

@@ -1,0 +1,141 @@
+"""How a table is written: terminal text, Markdown, LaTeX (booktabs), CSV, HTML. What is in it: `tables`."""
+
+import csv
+import html
+import io
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cual.bench.results import Value
+
+Cell = str | float | Value | None
+"""Shares (floats and Values) are shown in percent."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a title; the first column names its rows."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+
+
+def count(value: Value | None) -> str | None:
+    """A number that is not a share, with its deviation."""
+    return None if value is None else f"{value.mean:.1f}" + (f" ± {value.std:.1f}" if value.n > 1 else "")
+
+
+def text_of(cell: Cell) -> str:
+    """
+    >>> text_of(Value(0.8451, 0.11, 3)), text_of(0.958), text_of(None)
+    ('84.5 ± 11.0', '95.8', '–')
+    """
+    if cell is None:
+        return "–"
+    if isinstance(cell, str):
+        return cell
+    if isinstance(cell, Value):
+        return f"{100 * cell.mean:.1f}" + (f" ± {100 * cell.std:.1f}" if cell.n > 1 else "")
+    return f"{100 * cell:.1f}"
+
+
+def to_text(table: Table) -> str:
+    """For a terminal: aligned columns."""
+    cells = [list(table.columns), *([text_of(c) for c in row] for row in table.rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(table.columns))]
+    lines = [
+        "  ".join(
+            c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in cells
+    ]
+    rule = "  ".join("─" * w for w in widths)
+    return (
+        "\n".join([table.title, "", lines[0], rule, *lines[1:], *([table.note] if table.note else [])]) + "\n"
+    )
+
+
+def to_markdown(table: Table) -> str:
+    def line(cells: Iterable[str]) -> str:
+        return "| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |"
+
+    rule = line(["---", *("---:" for _ in table.columns[1:])])
+    body = [line(text_of(c) for c in row) for row in table.rows]
+    note = ["", table.note] if table.note else []
+    return "\n".join([f"**{table.title}**", "", line(table.columns), rule, *body, *note]) + "\n"
+
+
+def to_latex(table: Table) -> str:
+    """A booktabs table."""
+
+    def line(cells: Iterable[Cell]) -> str:
+        return " & ".join(_latex(text_of(c)) for c in cells) + r" \\"
+
+    return (
+        "\n".join(
+            [
+                r"\begin{table}",
+                r"\centering",
+                rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
+                r"\toprule",
+                line(table.columns),
+                r"\midrule",
+                *(line(row) for row in table.rows),
+                r"\bottomrule",
+                r"\end{tabular}",
+                rf"\caption{{{_latex(' '.join([table.title + '.', table.note]).strip())}}}",
+                r"\end{table}",
+            ]
+        )
+        + "\n"
+    )
+
+
+def to_csv(table: Table) -> str:
+    """Numbers in full (percent), with deviation and number of seeds in columns of their own."""
+    spread = [any(isinstance(row[i], Value) for row in table.rows) for i in range(len(table.columns))]
+    head = [
+        n
+        for c, wide in zip(table.columns, spread, strict=True)
+        for n in ((c, f"{c} std", f"{c} seeds") if wide else (c,))
+    ]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(head)
+    for row in table.rows:
+        cells: list[object] = []
+        for cell, wide in zip(row, spread, strict=True):
+            if isinstance(cell, Value):
+                cells += [100 * cell.mean, 100 * cell.std, cell.n]
+            else:
+                cells += [100 * cell if isinstance(cell, float) else cell, *(["", ""] if wide else [])]
+        writer.writerow(cells)
+    return out.getvalue()
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "±": r"$\pm$",
+    "%": r"\%",
+    "_": r"\_",
+    "&": r"\&",
+    "#": r"\#",
+    "–": "--",
+    "≥": r"$\geq$",
+} | {"⁰": "$^0$", "¹": "$^1$", "ⁱ": "$^i$"}
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(letter, letter) for letter in text)
+
+
+def to_html(table: Table) -> str:
+    def line(cells: Iterable[str], tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}>{html.escape(c)}</{tag}>" for c in cells) + "</tr>"
+
+    body = "".join(line((text_of(c) for c in row), "td") for row in table.rows)
+    note = f"<p class=note>{html.escape(table.note)}</p>" if table.note else ""
+    head = line(table.columns, "th")
+    return f"<div class=wide><table><thead>{head}</thead><tbody>{body}</tbody></table></div>{note}"

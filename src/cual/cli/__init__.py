@@ -1,0 +1,52 @@
+"""The command line, `cual …`: which commands there are, and how errors look. What they do is beside this file.
+
+Whatever takes long to import (torch above all) is imported by the commands, so that `--help` comes at once.
+"""
+
+from typing import Any
+
+import typer
+from rich.markup import escape
+from typer.core import TyperGroup
+
+from cual.cli import bench, demo, learning
+from cual.cli.output import err
+from cual.errors import CualError
+
+NO_USE = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+
+
+class Commands(TyperGroup):
+    """Commands whose expected errors are one red line and exit code 2."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except CualError as error:
+            message = str(error)
+        except NO_USE as error:
+            message = f"{error.filename}: {error.strerror}"
+        err.print(f"[red]{escape(message)}[/red]", highlight=False, soft_wrap=True)
+        raise typer.Exit(2)
+
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_show_locals=False,
+    help="""
+    Find what is novel in unlabelled data, ask about very little of it, and learn it without forgetting.
+
+    Start with [bold]cual demo[/bold]. With features of your own (.npz with X, y and ids, or parquet):
+
+    [cyan]cual fit first.npz -o v0.agent[/cyan]                            learn the first classes
+
+    [cyan]cual adapt v0.agent new.npz -o v1.agent --budget 20[/cyan]       be asked about 20 of the new samples
+
+    [cyan]cual predict v1.agent more.npz -o out.csv[/cyan]                 label the rest
+    """,
+)
+learning.add_to(app)
+demo.add_to(app)
+app.add_typer(bench.app, name="bench")

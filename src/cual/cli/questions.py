@@ -1,0 +1,138 @@
+"""Asks a person in the terminal, one sample at a time. What is asked is the adaptation's choice."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rich.markup import escape
+
+from cual.adaptation import Adaptation
+from cual.cli.output import out
+from cual.cli.reading import read_label
+from cual.errors import CualError
+from cual.labels import SKIP, Answer, ClassNames
+from cual.types import Label
+
+KEYS = """Type the name of its class, known or new. Enter takes the suggestion.
+? lists the classes, s skips (cannot tell), u goes back to the answer before, q saves and quits.
+A class that is called like a key is typed with = before it: =s"""
+COLOURS = {"novel": "magenta", "ambiguous": "yellow", "old": "blue"}
+
+
+class LeftOpen(Exception):
+    """The person goes on later."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One sample to ask about; `told` is what was answered before, where a person goes back to it."""
+
+    query: str
+    sample: Label
+    score: float
+    zone: str
+    suggestion: Label | None
+    told: Answer | None = None
+
+    @property
+    def default(self) -> Answer | None:
+        """What Enter stands for."""
+        return self.suggestion if self.told is None else self.told
+
+
+class Questions:
+    """The questions of one adaptation, in the terminal.
+
+    Parameters
+    ----------
+    task
+        Whose questions they are.
+    keep
+        Called after every answer, to save it.
+    """
+
+    def __init__(self, task: Adaptation, keep: Callable[[], None]) -> None:
+        self._task, self._keep = task, keep
+
+    def run(self) -> None:
+        """Ask until nothing is open. Raises `LeftOpen`, or EOFError where the input ends."""
+        out.print(KEYS, style="dim", highlight=False)
+        asked = ""
+        while query := self._task.ask():
+            self._keep()
+            if query.id != asked:
+                asked = query.id
+                out.print(f"\n[bold]Round {query.iteration + 1}[/bold]: {len(query)} questions", highlight=False)
+            first = (query.ids[0], query.scores[0], query.zones[0], query.suggestions[0])
+            self._ask(Question(query.id, *first))
+
+    def _ask(self, question: Question, back: int = 0) -> None:
+        """Ask until there is an answer to this question, or to one before it."""
+        self._show(question)
+        while True:
+            text = out.input(self._prompt(question)).strip()
+            if text == "q":
+                raise LeftOpen
+            if text == "?":
+                out.print(escape(self._classes()), highlight=False)
+            elif text == "u":
+                before = self._answered(back)
+                if before is not None:
+                    return self._ask(before, back + 1)
+                out.print("nothing was answered before", style="yellow")
+            elif self._tell(question, text):
+                return None
+
+    def _tell(self, question: Question, text: str) -> bool:
+        names = self._names()
+        try:
+            answer = question.default if not text else SKIP if text == "s" else read_label(text.removeprefix("="), names)
+            if answer is None:
+                out.print("there is no suggestion here: type a class, or s to skip", style="yellow")
+                return False
+            self._task.tell(question.query, {question.sample: answer})
+        except CualError as error:
+            out.print(escape(str(error)), style="red", highlight=False)
+            return False
+        self._keep()
+        if answer is not SKIP and answer not in names.names:
+            out.print(f"  new class {escape(str(answer))} (u to go back)", style="green", highlight=False)
+        return True
+
+    def _show(self, question: Question) -> None:
+        number = f"{self._task.labels_used} of {self._task.budget} labels used"
+        zone = f"[{COLOURS[question.zone]}]{question.zone}[/]"
+        told = "" if question.told is None else f"  answered {_shown(question.told)}"
+        out.print(
+            f"[bold]{escape(str(question.sample))}[/bold]  score {question.score:.4g}, {zone}{told}  [dim]{number}[/dim]",
+            highlight=False,
+        )
+
+    def _prompt(self, question: Question) -> str:
+        return "  class: " if question.default is None else rf"  class \[{_shown(question.default)}]: "
+
+    def _classes(self) -> str:
+        old, names = self._task.agent.names.names, self._names().names
+        new = [name for name in names if name not in old]
+        lines = [KEYS, "Known: " + ", ".join(map(str, old))]
+        return "\n".join([*lines, "New: " + ", ".join(map(str, new))] if new else lines)
+
+    def _names(self) -> ClassNames:
+        names = self._task.agent.names
+        for answer in self._task.answers.values():
+            if not isinstance(answer, type(SKIP)):
+                names = names.plus(answer)
+        return names
+
+    def _answered(self, back: int) -> Question | None:
+        """The sample that was answered last, or `back` answers before that."""
+        told = [row["sample"] for row in self._task.journal if row["event"] == "told"]
+        order = list(dict.fromkeys(reversed(told)))
+        if back >= len(order):
+            return None
+        row = next(row for row in self._task.ledger if row["sample"] == order[back])
+        answer = SKIP if row["skipped"] else row["answer"]
+        return Question(row["query"], row["sample"], row["score"], row["zone"], row["suggestion"], answer)
+
+
+def _shown(answer: Answer) -> str:
+    return "skip" if answer is SKIP else escape(str(answer))
