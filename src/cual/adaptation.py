@@ -284,8 +284,8 @@ class Adaptation:
         if more and (len(this.asked) or len(this.pseudo_rows)):
             with self.timings.stage("short head"):
                 self._short.learn(self._accepted(), this.iteration)
-        elif more and self._allotment(self._closed) == 0:
-            self.ended = "nothing more to learn"
+        elif more:
+            self.ended = "nothing more to ask or to believe"
 
     def _allotment(self, iteration: int) -> int:
         """Questions of this round: a first share until a novel class is known, then the rest evenly."""
@@ -449,13 +449,16 @@ class Adaptation:
         folder = Path(path).resolve()
         body, tensors = storage.read(folder / STATE, "adaptation")
         agent = Agent.load(folder / "agent.safetensors", device)
-        task = cls(agent, Pool.load(folder / "pool.safetensors"), 1, progress)
-        task.budget, task._closed, task.ended = body["budget"], body["closed"], body["ended"]
-        task._journal, task._saved_in = Journal(body["journal"]), folder
-        task._names = ClassNames(tuple(body["names"]))
-        task._short.restore(part(tensors, "short.", torch.device("cpu")))
-        cpu = torch.device("cpu")
-        task.rounds = [Round.from_state(i, part(tensors, f"round.{i}.", cpu)) for i in range(body["rounds"])]
+        with storage.rebuilding(folder):
+            task = cls(agent, Pool.load(folder / "pool.safetensors"), 1, progress)
+            task.budget, task._closed, task.ended = body["budget"], body["closed"], body["ended"]
+            task._journal, task._saved_in = Journal(body["journal"]), folder
+            task._names = ClassNames(tuple(body["names"]))
+            task._short.restore(part(tensors, "short.", torch.device("cpu")))
+            cpu = torch.device("cpu")
+            task.rounds = [
+                Round.from_state(i, part(tensors, f"round.{i}.", cpu)) for i in range(body["rounds"])
+            ]
         return task
 
 

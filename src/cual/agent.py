@@ -252,20 +252,21 @@ class Agent:
         """Read an agent that `save` wrote."""
         body, tensors = storage.read(path, "agent")
         device = torch.device(device)
-        method = Method.from_json(body["method"])
-        names = ClassNames(tuple(body["names"]))
-        uncertainty = uncertainties[method.uncertainty](**method.uncertainty_options)
-        return cls(
-            method,
-            body["seed"],
-            body["version"],
-            names,
-            tuple(uncertainty.load(part(tensors, f"model.{c}.", device)) for c in range(len(names))),
-            heads[method.head].from_state(part(tensors, "head.", device), **method.head_options),
-            Replay.from_state(part(tensors, "replay.", device)),
-            Samples(tensors["validation.X"].to(device), tensors["validation.y"].to(device)),
-            tuple(body["history"]),
-        )
+        with storage.rebuilding(path):
+            method = Method.from_json(body["method"])
+            names = ClassNames(tuple(body["names"]))
+            uncertainty = uncertainties[method.uncertainty](**method.uncertainty_options)
+            return cls(
+                method,
+                body["seed"],
+                body["version"],
+                names,
+                tuple(uncertainty.load(part(tensors, f"model.{c}.", device)) for c in range(len(names))),
+                heads[method.head].from_state(part(tensors, "head.", device), **method.head_options),
+                Replay.from_state(part(tensors, "replay.", device)),
+                Samples(tensors["validation.X"].to(device), tensors["validation.y"].to(device)),
+                tuple(body["history"]),
+            )
 
 
 def at_stage(progress: Progress | None, stage: str) -> Callable[[int, int], None] | None:

@@ -80,7 +80,8 @@ class Pool:
     def load(cls, path: Path) -> "Pool":
         """Read a pool that `save` wrote."""
         body, tensors = storage.read(path, "pool")
-        return cls(tensors["X"], body["ids"])
+        with storage.rebuilding(path):
+            return cls(tensors["X"], body["ids"])
 
 
 def chunks(n: int, width: int) -> Iterator[slice]:

@@ -1,11 +1,12 @@
 """Strategies by name: one small registry per axis. What is registered lives in the axis' own package."""
 
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from cual.errors import UnknownName
 
 T = TypeVar("T")
+Member = TypeVar("Member")
 
 
 class Registry(Generic[T]):
@@ -24,13 +25,13 @@ class Registry(Generic[T]):
         self._kind = kind
         self._members: dict[str, T] = {}
 
-    def add(self, name: str) -> Callable[[T], T]:
-        """Register the decorated class or object under `name`."""
+    def add(self, name: str) -> Callable[[Member], Member]:
+        """Register the decorated class or object under `name`; it keeps its own type."""
 
-        def register(member: T) -> T:
+        def register(member: Member) -> Member:
             if name in self._members:
                 raise ValueError(f"two {self._kind}s are called {name!r}")
-            self._members[name] = member
+            self._members[name] = cast("T", member)
             return member
 
         return register

@@ -3,7 +3,8 @@
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from cual.errors import DamagedFile, ForeignFile, NewerFormat
+from cual.errors import CualError, DamagedFile, ForeignFile, NewerFormat
 
 FORMAT = 1
 _MARK = b'{"__metadata__":{"cual":'
@@ -58,6 +59,17 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[
             return meta["body"], {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, json.JSONDecodeError, KeyError, TypeError) as error:
         raise DamagedFile(f"{path} is cut off or damaged ({error}); take a backup or make it again") from error
+
+
+@contextmanager
+def rebuilding(path: str | os.PathLike[str]) -> Generator[None]:
+    """While what a file holds is put together: parts that are missing or do not fit mean that it is damaged."""
+    try:
+        yield
+    except CualError:
+        raise
+    except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+        raise DamagedFile(f"{path} is damaged: {error!r}; take a backup or make it again") from error
 
 
 def _check_head(path: Path) -> None:

@@ -23,12 +23,13 @@ if TYPE_CHECKING:
     from cual.adaptation import Round
 
 WHAT = (
-    "An agent that knows two digits receives unlabelled pools in which one new digit is mixed with old ones, two old "
-    "samples for each new one. It may ask for the labels of 2 % of a pool; the rest it labels itself where it is certain."
+    "An agent that knows two digits receives unlabelled pools in which a new digit is mixed with old ones. "
+    "It may ask for the labels of 2 % of a pool; the rest it labels itself where it is certain."
 )
 READ_SCORES = (
-    "Bars: scores of the samples still unlabelled, red if the digit is really new, blue if it is known. Background: the zone a "
-    "score lies in (blue old, yellow ambiguous, red novel); the line is T_inner. Triangles: the samples asked about."
+    "Bars: scores of the samples still unlabelled, red if the digit is really new, blue if it is known. "
+    "Background: the zone of a score (blue old, yellow ambiguous, red novel); the line is T_inner. "
+    "Triangles: the samples asked about."
 )
 
 
@@ -39,7 +40,9 @@ def as_page(group: Group, shown: Sequence[Step], data: Data) -> str:
     body += page.figure(curve, "Accuracy over all digits so far. Bands: deviation over seeds.")
     body += page.section("What it cost", to_html(learning_table([group])))
     tasks = "".join(_task(step, data, opened=step.task.number == 1) for step in shown)
-    body += page.section("What cual asked, task by task", f"<p class=note>{html.escape(READ_SCORES)}</p>{tasks}")
+    body += page.section(
+        "What cual asked, task by task", f"<p class=note>{html.escape(READ_SCORES)}</p>{tasks}"
+    )
     body += page.section("The ledger", _ledger(shown, data))
     return page.page("CUAL on handwritten digits", WHAT, body)
 
@@ -48,8 +51,8 @@ def _task(step: Step, data: Data, opened: bool) -> str:
     new = ", ".join(str(c) for c in data.truth.classes(step.task.new))
     row = step.row
     told = (
-        f"Task {step.task.number}: the new digit is {new}. {row['labels_used']} labels for {row['pool_size']} samples, "
-        f"{row['pseudo_labels']} pseudo-labels, accuracy {100 * row['accuracy']:.1f} %"
+        f"Task {step.task.number}: the new digit is {new}. {row['labels_used']} labels for {row['pool_size']} "
+        f"samples, {row['pseudo_labels']} pseudo-labels, accuracy {100 * row['accuracy']:.1f} %"
     )
     before = set(data.truth.classes(step.task.old))
     novel = ~np.isin(data.truth.labels[step.task.rows], list(before))
@@ -69,7 +72,9 @@ def score_histograms(rounds: Sequence["Round"], novel: AnyArray) -> "Figure":
     for place, this in enumerate(rounds, 1):
         axes = figure.add_subplot(lines, columns, place)
         figures.plain(axes)
-        axes.set_title(f"S{'⁰' if not this.iteration else 'ⁱ'}, i = {this.iteration}", fontsize=8, color=figures.INK)
+        axes.set_title(
+            f"S{'⁰' if not this.iteration else 'ⁱ'}, i = {this.iteration}", fontsize=8, color=figures.INK
+        )
         axes.tick_params(labelsize=7)
         _histogram(axes, this, novel)
     return figure
@@ -85,13 +90,21 @@ def _histogram(axes: "Axes", this: "Round", novel: AnyArray) -> None:
         ("ambiguous", middle - width, middle + width),
         ("novel", middle + width, top),
     ):
-        axes.axvspan(max(start, low), end, color=figures.ZONE_COLOURS[zone], alpha=0.12, linewidth=0)
+        axes.axvspan(max(start, low), max(end, low), color=figures.ZONE_COLOURS[zone], alpha=0.12, linewidth=0)
     really = novel[this.rows]
     shades = [figures.ZONE_COLOURS["old"], figures.ZONE_COLOURS["novel"]]
-    axes.hist([scores[~really], scores[really]], bins=24, range=(low, top), stacked=True, color=shades)
+    axes.hist(
+        [scores[~really], scores[really]],
+        bins=24,
+        range=(low, top),
+        histtype="stepfilled",
+        stacked=True,
+        color=shades,
+    )
     axes.axvline(middle, color=figures.INK, linewidth=1)
     asked = scores[np.isin(this.rows, this.asked)]
-    axes.plot(asked, np.zeros(len(asked)), "^", color=figures.INK, markersize=5, clip_on=False, zorder=5)
+    if len(asked):
+        axes.plot(asked, np.zeros(len(asked)), "^", color=figures.INK, markersize=5, clip_on=False, zorder=5)
     axes.set_xlim(low, top)
     axes.grid(axis="x", visible=False)
 
@@ -148,4 +161,6 @@ def png(pixels: AnyArray) -> bytes:
     height, width = pixels.shape
     lines = b"".join(b"\0" + line.tobytes() for line in pixels)
     head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b"")
+    )

@@ -204,6 +204,7 @@ def inline(figure: "Figure", salt: str) -> str:
     """A figure as SVG for an HTML page: in the page's ink, without links and with names of its own."""
     text = _drawn(figure, "svg", salt).decode()
     text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
+    text = re.sub(r'(\sid="|url\(#|href="#)', rf"\g<1>{re.sub(r'[^a-z0-9]+', '-', salt.lower())}-", text)
     return text.replace(INK, "currentColor")
 
 

@@ -58,7 +58,7 @@ class RunFolder:
             lock.write(f"process {os.getpid()} on {socket.gethostname()}\n")
             lock.flush()
             self._check_or_start(setting, features_hash)
-            self._drop_torn_line()
+            self._drop_leftovers()
             yield self
 
     def rows(self) -> list[Row]:
@@ -116,7 +116,10 @@ class RunFolder:
                 f"{self.path} holds another run: {told}. Choose another folder, or delete that one."
             )
 
-    def _drop_torn_line(self) -> None:
+    def _drop_leftovers(self) -> None:
+        """What a killed run left unfinished: files not yet in their place, and a line cut short."""
+        for unfinished in (*self.path.glob(".*"), *(self.path / "state").glob(".*")):
+            unfinished.unlink()
         if self.results.exists():
             data = self.results.read_bytes()
             whole = data.rfind(b"\n") + 1
@@ -147,7 +150,7 @@ def summarise(rows: Sequence[Row], expected: int) -> Row:
     for row in rows:
         streams.setdefault(row["method"], {}).setdefault(row["seed"], []).append(row["accuracy"])
     summary: Row = {}
-    for method, seeds in streams.items():
+    for method, seeds in sorted(streams.items()):
         means = {str(s): float(np.mean(a)) for s, a in sorted(seeds.items()) if len(a) == expected}
         if means:
             values = list(means.values())

@@ -61,9 +61,28 @@ class Questions:
             self._keep()
             if query.id != asked:
                 asked = query.id
-                out.print(f"\n[bold]Round {query.iteration + 1}[/bold]: {len(query)} questions", highlight=False)
+                out.print(
+                    f"\n[bold]Round {query.iteration + 1}[/bold]: {len(query)} questions", highlight=False
+                )
             first = (query.ids[0], query.scores[0], query.zones[0], query.suggestions[0])
             self._ask(Question(query.id, *first))
+        self._keep()
+        if self._answered(0) is not None:
+            self._confirm()
+
+    def _confirm(self) -> None:
+        """The last chance to correct the last answers; input that ends here has said all it had to."""
+        while True:
+            try:
+                text = out.input("\nNo more questions. Enter learns, u goes back to the last answer, q quits: ")
+            except EOFError:
+                return
+            if text.strip() == "q":
+                raise LeftOpen
+            last = self._answered(0)
+            if text.strip() != "u" or last is None:
+                return
+            self._ask(last, back=1)
 
     def _ask(self, question: Question, back: int = 0) -> None:
         """Ask until there is an answer to this question, or to one before it."""
@@ -85,7 +104,7 @@ class Questions:
     def _tell(self, question: Question, text: str) -> bool:
         names = self._names()
         try:
-            answer = question.default if not text else SKIP if text == "s" else read_label(text.removeprefix("="), names)
+            answer = _meaning(text, question.default, names)
             if answer is None:
                 out.print("there is no suggestion here: type a class, or s to skip", style="yellow")
                 return False
@@ -102,10 +121,9 @@ class Questions:
         number = f"{self._task.labels_used} of {self._task.budget} labels used"
         zone = f"[{COLOURS[question.zone]}]{question.zone}[/]"
         told = "" if question.told is None else f"  answered {_shown(question.told)}"
-        out.print(
-            f"[bold]{escape(str(question.sample))}[/bold]  score {question.score:.4g}, {zone}{told}  [dim]{number}[/dim]",
-            highlight=False,
-        )
+        sample = f"[bold]{escape(str(question.sample))}[/bold]"
+        score = f"score {question.score:.4g}, {zone}{told}"
+        out.print(f"{sample}  {score}  [dim]{number}[/dim]", highlight=False)
 
     def _prompt(self, question: Question) -> str:
         return "  class: " if question.default is None else rf"  class \[{_shown(question.default)}]: "
@@ -119,7 +137,7 @@ class Questions:
     def _names(self) -> ClassNames:
         names = self._task.agent.names
         for answer in self._task.answers.values():
-            if not isinstance(answer, type(SKIP)):
+            if answer is not SKIP:
                 names = names.plus(answer)
         return names
 
@@ -132,6 +150,12 @@ class Questions:
         row = next(row for row in self._task.ledger if row["sample"] == order[back])
         answer = SKIP if row["skipped"] else row["answer"]
         return Question(row["query"], row["sample"], row["score"], row["zone"], row["suggestion"], answer)
+
+
+def _meaning(text: str, default: Answer | None, names: ClassNames) -> Answer | None:
+    if not text:
+        return default
+    return SKIP if text == "s" else read_label(text.removeprefix("="), names)
 
 
 def _shown(answer: Answer) -> str:

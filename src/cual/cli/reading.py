@@ -39,7 +39,9 @@ def check_device(device: str) -> str:
         kind = ""
     if kind == "cpu" or (kind == "cuda" and torch.cuda.is_available()):
         return device
-    raise BadOption(f"there is no device {device!r} here; use cpu" + (" or cuda" if torch.cuda.is_available() else ""))
+    raise BadOption(
+        f"there is no device {device!r} here; use cpu" + (" or cuda" if torch.cuda.is_available() else "")
+    )
 
 
 def read_options(texts: Iterable[str]) -> dict[str, Any]:
@@ -80,7 +82,12 @@ def read_method(name: str, options: Mapping[str, Any]) -> Method:
     method = methods[name].but(**options)
     parts = (
         ("head_options", f"head {method.head!r}", heads[method.head], method.head_options),
-        ("uncertainty_options", f"uncertainty {method.uncertainty!r}", uncertainties[method.uncertainty], method.uncertainty_options),
+        (
+            "uncertainty_options",
+            f"uncertainty {method.uncertainty!r}",
+            uncertainties[method.uncertainty],
+            method.uncertainty_options,
+        ),
     )
     for option, owner, part, given in parts:
         known = [p for p in inspect.signature(part).parameters if p not in ("width", "self")]
@@ -100,7 +107,9 @@ def read_label(text: str, names: ClassNames) -> Label:
         try:
             return names.check(int(text))
         except ValueError:
-            raise BadLabels(f"{text!r} is not a whole number, but the known classes are, for example {names.names[0]}") from None
+            raise BadLabels(
+                f"{text!r} is not a whole number, but the known classes are, for example {names.names[0]}"
+            ) from None
     return names.check(text)
 
 
@@ -132,10 +141,14 @@ def _rows(path: Path) -> Iterable[tuple[int, str, str]]:
         try:
             missing = {"id", "label"} - set(reader.fieldnames or ())
             if missing:
-                raise BadFile(f"{path} has no column {' and no column '.join(sorted(missing))}; it needs id,label")
+                raise BadFile(
+                    f"{path} has no column {' and no column '.join(sorted(missing))}; it needs id,label"
+                )
             for row in reader:
                 if row["label"] is None:
-                    raise BadFile(f"{path}, line {reader.line_num}: no label column; leave it empty (id,) to skip")
+                    raise BadFile(
+                        f"{path}, line {reader.line_num}: no label column; leave it empty (id,) to skip"
+                    )
                 yield reader.line_num, row["id"], row["label"].strip()
         except (UnicodeDecodeError, csv.Error) as error:
             raise BadFile(f"{path} is not a CSV file in UTF-8: {error}") from error

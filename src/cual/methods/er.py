@@ -1,7 +1,7 @@
 """Experience replay with active labelling and no pseudo-labels (paper, section 3.1 and appendix 4.2.3).
 
-The score is the entropy or margin of the long-term classifier itself; queries are ambiguous in it by the same
-formula as CUAL's, from the first round on.
+The score is the entropy or margin of the long-term classifier itself; queries are chosen by it as CUAL's are
+by novelty (appendix 4.1.2): above T_inner while no novel class is known, then the ambiguous ones.
 """
 
 from cual.methods.base import Method, add
@@ -11,8 +11,6 @@ ER_ENTROPY = add(
         name="er-entropy",
         summary="replay; asks where the classifier's entropy is ambiguous",
         score="entropy",
-        first="ambiguous",
-        then="ambiguous",
         pseudo="",
         ends_below_threshold=False,
     )
@@ -24,6 +22,14 @@ ER_MARGIN = add(
 )
 ER_ENTROPY_ONESHOT = add(
     ER_ENTROPY.but(name="er-entropy-oneshot", summary="er-entropy with all questions at once", first_share=1.0)
+)
+ER_ENTROPY_TOP = add(
+    ER_ENTROPY.but(
+        name="er-entropy-top",
+        summary="replay; asks where the entropy is highest (the usual baseline, not in the paper's tables)",
+        first="entropy",
+        then="entropy",
+    )
 )
 ER_RANDOM = add(
     ER_ENTROPY.but(

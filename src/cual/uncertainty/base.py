@@ -50,6 +50,7 @@ class Uncertainty(Protocol[M]):
         ...
 
 
+CPU_CHUNK, GPU_CHUNK = 2**22, 2**28  # bytes
 uncertainties: Registry[Callable[..., Uncertainty[Any]]] = Registry("uncertainty")
 
 
@@ -58,7 +59,7 @@ def row_chunks(X: Tensor, width: int) -> Iterator[slice]:
 
     The limit keeps scoring's peak memory near that of its inputs and, on a CPU, the chunk in its cache.
     """
-    limit = 2**22 if X.device.type == "cpu" else 2**28
+    limit = CPU_CHUNK if X.device.type == "cpu" else GPU_CHUNK
     rows = max(1, limit // (4 * max(1, width)))
     for start in range(0, len(X), rows):
         yield slice(start, start + rows)

@@ -15,8 +15,9 @@ TINY = 1e-12  # variance of a class that is all zeros
 class Mahalanobis:
     """Distance to a class's Gaussian: its variances inside the principal subspace, their average outside.
 
-    The covariance is shrunk towards an isotropic one, worth one sample, whose variance is the mean square of
-    the class mean's features: the only scale that a class of one sample has.
+    The covariance is shrunk towards an isotropic one of the same total variance, which counts as one sample.
+    Where there is no variance (one sample, constant features), the mean square of the class mean's features
+    stands in for it: the only scale that such a class has.
 
     Parameters
     ----------
@@ -42,7 +43,7 @@ class Mahalanobis:
 
 def _mahalanobis(X: Tensor, subspace: ClassSubspace) -> Tensor:
     k, d = subspace.components.shape
-    prior = max(TINY, float(subspace.mean.double().square().mean()))
+    prior = subspace.total / d or max(TINY, float(subspace.mean.double().square().mean()))
     inside = subspace.variances + (prior - subspace.variances) / subspace.n
     left = max(0.0, subspace.total - float(subspace.variances.sum(dtype=torch.float64)))
     outside = left / max(1, d - k)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from cual.uncertainty.base import row_chunks
 
+TURNED = 200  # directions that are cheap to make principal again
 CANCELLED = 2e-3  # FRE²/‖v‖² below which a float32 difference no longer gives FRE to 1e-3
 NEGLIGIBLE = 1e-6  # scatter below this share of the largest is rounding, not structure
 RESERVE = 0.02  # of the variance that the components leave out, the share that not even the reserve holds
@@ -212,7 +213,7 @@ def _grow(basis: Tensor, scatters: Tensor, rows: Tensor) -> tuple[Tensor, Tensor
     added = torch.cat([inside, outside], dim=1).double()  # coordinates of `rows` in the grown basis
 
     scatters, order = (old + added.square().sum(0)).sort(descending=True, stable=True)
-    turned = max(len(basis) // 2, 4 * len(rows))
+    turned = max(TURNED, len(basis) // 2, 4 * len(rows))
     head, tail = order[:-turned], order[-turned:]
     turned_scatters, vectors = _eigh(torch.addmm(old[tail].diag(), added[:, tail].T, added[:, tail]))
     basis = torch.cat([basis[head], vectors.T.float() @ basis[tail]])

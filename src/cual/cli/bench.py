@@ -1,0 +1,174 @@
+"""`cual bench run` and `cual bench report`: flags and progress bars around `cual.bench`."""
+
+import math
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+import typer
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+
+from cual.cli.output import err, out
+
+if TYPE_CHECKING:
+    from cual.bench import formats, progress
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="Run streams of tasks with several methods and seeds, and report on them.",
+)
+
+
+@app.command(no_args_is_help=True)
+def run(
+    output: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the results.")],
+    features: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Features with labels: .npz or parquet; or digits.")
+    ] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="A named set of runs instead: smoke, paper-table1, …")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(metavar="YAML", help="A file of named runs instead.")] = None,
+    methods: Annotated[str, typer.Option(help="Comma-separated.")] = "cual",
+    seeds: Annotated[str, typer.Option(help="Comma-separated.")] = "0",
+    first: Annotated[int, typer.Option(help="Classes before the first task.")] = 2,
+    increment: Annotated[int, typer.Option(help="New classes per task.")] = 1,
+    budget: Annotated[
+        str, typer.Option(help="Labels per task: a share of the pool (0.0125) or a number (20).")
+    ] = "0.0125",
+    buffer: Annotated[int, typer.Option(help="Samples in the replay memory.")] = 2500,
+    no_reuse: Annotated[
+        bool, typer.Option("--no-reuse", help="Each held-out sample appears in one pool only.")
+    ] = False,
+    rarity: Annotated[float | None, typer.Option(help="Old samples per new one, for rare new classes.")] = None,
+    wrong: Annotated[float, typer.Option(help="Share of wrong answers.")] = 0.0,
+    skip: Annotated[float, typer.Option(help="Share of skipped answers.")] = 0.0,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Change an option of all methods; may be repeated."),
+    ] = None,
+    features_dir: Annotated[
+        Path, typer.Option(metavar="DIR", help="With --preset: where the features lie.")
+    ] = Path("features"),
+    only: Annotated[
+        str | None, typer.Option(help="With --preset or --config: runs whose name contains this.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    jobs: Annotated[int, typer.Option(help="Streams side by side, one process each.")] = 1,
+) -> None:
+    """Run streams: fit on the first classes, then adapt task after task. A run that was ended goes on.
+
+    Writes DIR/results.jsonl, one row per task, and DIR/summary.json with the average accuracy of each method.
+
+    [cyan]cual bench run --features f.npz --methods cual,er-entropy --seeds 0,1 --out results[/cyan]
+
+    [cyan]cual bench run --preset smoke --out results/smoke[/cyan]
+    """
+    from cual.bench.__main__ import chosen, names, numbers
+    from cual.bench.jobs import run as run_bench
+    from cual.cli.reading import check_device, read_budget, read_options
+    from cual.errors import BadOption
+
+    if sum(way is not None for way in (features, preset, config)) != 1:
+        raise BadOption("say what to run with one of --features, --preset and --config")
+    try:
+        seed_numbers = numbers(seeds)
+    except ValueError:
+        raise BadOption(f"--seeds takes whole numbers like 0,1,2, not {seeds!r}") from None
+    asked = Namespace(
+        features=features,
+        preset=preset,
+        config=config,
+        methods=names(methods),
+        seeds=seed_numbers,
+        first=first,
+        increment=increment,
+        budget=read_budget(budget),
+        buffer=buffer,
+        reuse=not no_reuse,
+        rarity=rarity,
+        wrong=wrong,
+        skip=skip,
+        option=list(read_options(option or []).items()),
+        features_dir=features_dir,
+        only=only,
+        device=check_device(device),
+    )
+    settings = chosen(asked)
+    with Tasks() as tell:
+        folders = run_bench(settings, output, jobs, tell)
+    for folder in folders:
+        out.print(f"results in {escape(str(folder))}", highlight=False, soft_wrap=True)
+
+
+@app.command(no_args_is_help=True)
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where `cual bench run` wrote.")],
+    output: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Where to write; DIR/report if not given.")
+    ] = None,
+) -> None:
+    """Tables and figures of results: in the terminal, as files, and as one HTML page.
+
+    [cyan]cual bench report results[/cyan]
+    """
+    from cual.bench.report import report as write_report
+    from cual.bench.report import terminal
+
+    out.print(terminal(folder), highlight=False, markup=False, soft_wrap=True)
+    out.print(f"report in {escape(str(write_report(folder, output)))}", highlight=False, soft_wrap=True)
+
+
+class Tasks:
+    """A bar of finished tasks with the time left; without a terminal, one line per task."""
+
+    def __enter__(self) -> Self:
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[left]}"),
+        )
+        self._bar = Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
+        self._task = self._bar.add_task("starting", total=None, left="")
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._bar.stop()
+
+    def __call__(self, now: "progress.Progress") -> None:
+        row = now.row
+        what = f"{row['dataset']} {row['method']} seed {row['seed']} task {row['task']}" if row else "starting"
+        left = "" if math.isnan(now.seconds_left) else f"{time_left(now.seconds_left)} left"
+        self._bar.update(self._task, description=what, completed=now.done, total=now.total, left=left)
+        if row and not err.is_terminal:
+            line = f"{now.done}/{now.total} {what}: {100 * row['accuracy']:.1f} %" + (
+                f", {left}" if left else ""
+            )
+            err.print(escape(line), highlight=False, soft_wrap=True)
+
+
+def time_left(seconds: float) -> str:
+    """
+    >>> time_left(42.4), time_left(200), time_left(9000)
+    ('42 s', '3 min', '2.5 h')
+    """
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
+
+
+def show_table(table: "formats.Table") -> None:
+    """A table of the bench, in colour."""
+    from cual.bench.formats import text_of
+
+    shown = Table(title=table.title, caption=table.note or None, title_justify="left", caption_justify="left")
+    for i, column in enumerate(table.columns):
+        shown.add_column(column, justify="left" if i == 0 else "right")
+    for row in table.rows:
+        shown.add_row(*(escape(text_of(cell)) for cell in row))
+    out.print(shown)

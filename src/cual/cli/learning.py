@@ -1,0 +1,245 @@
+"""`cual fit`, `adapt`, `predict` and `info`: an agent's life on the command line."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from cual.cli.output import Bars, check_free, listed, out, pairs
+
+if TYPE_CHECKING:
+    from cual.adaptation import Adaptation
+    from cual.agent import Agent
+
+Features_ = Annotated[
+    Path,
+    typer.Argument(metavar="FEATURES", help="Features: .npz with X (and y, ids, class_names), or parquet."),
+]
+AgentFile = Annotated[Path, typer.Argument(metavar="AGENT", help="The agent's file.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace the output file if it exists.")]
+Device = Annotated[str, typer.Option(help="Where to compute: cpu or cuda.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands, in the order in which one needs them."""
+    app.command(no_args_is_help=True)(fit)
+    app.command(no_args_is_help=True)(adapt)
+    app.command(no_args_is_help=True)(predict)
+    app.command(no_args_is_help=True)(info)
+
+
+def fit(
+    features: Features_,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="AGENT", help="Where to write the agent.")],
+    method: Annotated[str, typer.Option(help="How it will adapt later: cual, er-entropy, oracle, …")] = "cual",
+    seed: Annotated[int, typer.Option(help="Everything random derives from it.")] = 0,
+    buffer: Annotated[
+        int | None, typer.Option(help="Samples to remember of the past; 2500 if not given.")
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Change an option of the method; may be repeated."),
+    ] = None,
+    device: Device = "cpu",
+    force: Force = False,
+) -> None:
+    """Learn the first classes from labelled features.
+
+    The file needs labels: [bold]y[/bold] in an .npz, a column [bold]label[/bold] in parquet.
+
+    [cyan]cual fit first.npz -o v0.agent[/cyan]
+
+    [cyan]cual fit first.parquet -o v0.agent --method er-entropy --seed 1 --buffer 5000[/cyan]
+
+    [cyan]cual fit first.npz -o v0.agent --option alpha=0.1 --option head_options.hidden=1024[/cyan]
+    """
+    from cual.agent import Agent
+    from cual.cli.reading import check_device, read_method, read_options
+    from cual.features import read
+
+    check_free(output, force)
+    options = read_options(option or [])
+    chosen = read_method(method, options if buffer is None else {**options, "buffer": buffer})
+    check_device(device)
+    held = read(features)
+    bars = Bars()
+    try:
+        agent = Agent.fit(held.X, held.labels(), chosen, seed, device, progress=bars)
+    finally:
+        bars.clear()
+    agent.save(output)
+    out.print(
+        f"{escape(str(output))}: {len(agent.names)} classes learned from {len(held)} samples", highlight=False
+    )
+
+
+def adapt(
+    agent: AgentFile,
+    pool: Annotated[
+        Path, typer.Argument(metavar="POOL", help="Features without labels: .npz with X and ids, or parquet.")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="NEW_AGENT", help="Where to write the next agent.")
+    ],
+    budget: Annotated[
+        str, typer.Option(help="Labels to ask for: a number (20) or a share of the pool (0.0125).")
+    ],
+    labels: Annotated[
+        Path | None,
+        typer.Option(metavar="CSV", help="Recorded answers with the columns id,label, in place of questions."),
+    ] = None,
+    task: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where progress is kept; NEW_AGENT.task if questions are asked and it is not given.",
+        ),
+    ] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(metavar="JSONL", help="Write what was asked, why, and what was answered, line by line."),
+    ] = None,
+    device: Device = "cpu",
+    force: Force = False,
+) -> None:
+    """Adapt an agent to unlabelled features: answer a few questions, and it learns the new classes.
+
+    Without [bold]--labels[/bold] it asks here, in the terminal. Every answer is saved at once; quit with q or
+    Ctrl-C, give the same command again, and it goes on where it was.
+
+    [cyan]cual adapt v0.agent new.npz -o v1.agent --budget 20[/cyan]
+
+    With [bold]--labels[/bold] the answers come from a file. An empty label means "cannot tell". A sample that
+    is asked about and not in the file counts as one nobody can tell; you are told how many there were.
+
+    [cyan]cual adapt v0.agent new.npz -o v1.agent --budget 0.0125 --labels answers.csv[/cyan]
+
+    The old agent is left as it is. Exit code 0: done, or left open with q; 1: the input ended too early.
+    """
+    from cual.agent import Agent
+    from cual.cli.reading import check_device, read_answers, read_budget
+    from cual.cli.tasks import ask_person, from_file, open_task, write_ledger
+    from cual.features import read
+    from cual.pool import Pool
+
+    check_free(output, force)
+    wanted, bars = read_budget(budget), Bars()
+    before = Agent.load(agent, check_device(device))
+    held = read(pool)
+    unlabelled = Pool(held.X, held.ids)
+    answers = None if labels is None else read_answers(labels, before.names, unlabelled.ids)
+    kept = task or output.with_name(output.name + ".task")
+    folder = kept if answers is None else task
+    this = open_task(folder, agent, before, unlabelled, wanted, bars)
+    try:
+        if answers is None:
+            ask_person(this, kept, bars)
+        else:
+            from_file(this, folder, answers)
+        after = this.finish()
+    finally:
+        bars.clear()
+        if ledger is not None:
+            write_ledger(ledger, this)
+    after.save(output)
+    _summarise(this, after, output)
+
+
+def predict(
+    agent: AgentFile,
+    features: Features_,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="CSV", help="Where to write; to the terminal if not given."),
+    ] = None,
+    device: Device = "cpu",
+    force: Force = False,
+) -> None:
+    """Label features, and say which samples look like none of the known classes.
+
+    Writes a CSV: [bold]id, label, probability[/bold] of that label, [bold]novelty[/bold] (distance to the
+    nearest known class), [bold]novel[/bold] (1 where that is above the agent's threshold).
+
+    [cyan]cual predict v1.agent more.npz -o predictions.csv[/cyan]
+
+    [cyan]cual predict v1.agent more.npz | sort -t, -k4 -rg | head[/cyan]
+    """
+    from cual.agent import Agent
+    from cual.cli.predictions import predicted, write_csv
+    from cual.cli.reading import check_device
+    from cual.features import read
+
+    if output is not None:
+        check_free(output, force)
+    loaded = Agent.load(agent, check_device(device))
+    held = read(features)
+    bars = Bars()
+    try:
+        rows = predicted(loaded, held, bars)
+    finally:
+        bars.clear()
+    write_csv(rows, output)
+    if output is not None:
+        novel = sum(row["novel"] == 1 for row in rows)
+        out.print(f"{escape(str(output))}: {len(rows)} samples, {novel} look novel", highlight=False)
+
+
+def info(agent: AgentFile) -> None:
+    """Show what an agent knows and how it came to know it.
+
+    [cyan]cual info v1.agent[/cyan]
+    """
+    from cual.agent import Agent
+
+    loaded = Agent.load(agent)
+    classes = escape(listed([str(name) for name in loaded.names.names], most=50))
+    out.print(
+        pairs(
+            {
+                "version": str(loaded.version),
+                "method": f"{loaded.method.name}: {escape(loaded.method.summary)}",
+                "classes": f"{len(loaded.names)}: {classes}",
+                "features": f"{loaded.width} wide",
+                "seed": str(loaded.seed),
+                "memory": f"{len(loaded.replay)} of {loaded.replay.capacity} samples",
+                "validation": f"{len(loaded.validation)} samples",
+            }
+        ),
+        highlight=False,
+    )
+    if not loaded.history:
+        return
+    table = Table("version", "new classes", "labels", "pseudo-labels", "pool", "ended because")
+    for row in loaded.history:
+        new = escape(listed([str(name) for name in row["new_classes"]])) or "none"
+        labels = f"{row['labels_used']} of {row['budget']}"
+        table.add_row(
+            str(row["version"]), new, labels, str(row["pseudo_labels"]), str(row["pool_size"]), row["ended"]
+        )
+    out.print(table)
+
+
+def _summarise(task: "Adaptation", agent: "Agent", output: Path) -> None:
+    outcome = task.outcome
+    new = [str(name) for name in outcome["new_classes"]]
+    skipped = f", {outcome['skipped']} skipped" if outcome["skipped"] else ""
+    out.print(
+        pairs(
+            {
+                "new classes": escape(listed(new)) or "none",
+                "labels used": f"{outcome['labels_used']} of {outcome['budget']}{skipped}",
+                "pseudo-labels": str(outcome["pseudo_labels"]),
+                "ended because": outcome["ended"],
+                "agent": f"{escape(str(output))} (version {agent.version}, {len(agent.names)} classes)",
+            }
+        ),
+        highlight=False,
+    )
+    if not new:
+        answered = (
+            "no question was answered" if not outcome["labels_used"] else "every answer named a known class"
+        )
+        why = answered if task.ledger else "no sample of the pool lies far enough from the known classes"
+        out.print(f"Nothing novel was found: {why}.", style="yellow", highlight=False)

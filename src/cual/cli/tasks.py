@@ -1,0 +1,98 @@
+"""Driving an adaptation from the command line: open or resume it, get it answered, write its ledger."""
+
+import filecmp
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+import typer
+from rich.markup import escape
+
+from cual.adaptation import STATE, Adaptation
+from cual.agent import Agent
+from cual.budget import count_labels
+from cual.cli.output import Bars, err, listed
+from cual.cli.questions import LeftOpen, Questions
+from cual.errors import BadOption
+from cual.labels import SKIP, Answer
+from cual.pool import Pool
+from cual.storage import write_bytes
+from cual.types import Label
+
+
+def open_task(
+    folder: Path | None, agent_file: Path, agent: Agent, pool: Pool, budget: float | int, bars: Bars
+) -> Adaptation:
+    """The adaptation that lies in `folder`, or else a new one; what lies there must be of the same inputs."""
+    if folder is None or not (folder / STATE).exists():
+        return agent.adapt(pool, budget, progress=bars)
+    task = Adaptation.load(folder, agent.device, bars)
+    wanted = count_labels(budget, len(pool), agent.method.budget_factor)
+    differs = ""
+    if not filecmp.cmp(agent_file, folder / "agent.safetensors", shallow=False):
+        differs = "of another agent"
+    elif not _same(task.pool, pool):
+        differs = "of another pool"
+    elif task.budget != wanted:
+        differs = f"with a budget of {task.budget} labels, not {wanted}"
+    if differs:
+        raise BadOption(
+            f"{folder} holds an adaptation {differs}; give another folder with --task, or delete it"
+        )
+    err.print(
+        f"going on with {escape(str(folder))}: {task.labels_used} of {task.budget} labels used", highlight=False
+    )
+    return task
+
+
+def _same(one: Pool, other: Pool) -> bool:
+    if one.ids != other.ids or one.width != other.width:
+        return False
+    rows = np.arange(len(one))
+    both = zip(one.chunks(rows), other.chunks(rows), strict=True)
+    return all(torch.equal(a, b) for (_, a), (_, b) in both)
+
+
+def from_file(task: Adaptation, folder: Path | None, answers: Mapping[Label, Answer]) -> None:
+    """Answer from recorded labels; what is not recorded counts as "cannot tell", with a warning."""
+    missing: list[str] = []
+    while query := task.ask():
+        task.tell(query.id, {sample: answers.get(sample, SKIP) for sample in query.ids})
+        missing += [str(sample) for sample in query.ids if sample not in answers]
+        if folder is not None:
+            task.save(folder)
+    if missing:
+        many = f"{len(missing)} of the samples asked about have no answer in the file and were skipped: "
+        err.print(escape(many + listed(missing, most=5)), style="yellow", highlight=False, soft_wrap=True)
+
+
+def ask_person(task: Adaptation, folder: Path, bars: Bars) -> None:
+    """Ask in the terminal, and save after every answer; ends the command where the person stops."""
+
+    def keep() -> None:
+        bars.clear()
+        task.save(folder)
+
+    keep()
+    code, said = 0, ""
+    try:
+        return Questions(task, keep).run()
+    except LeftOpen:
+        pass
+    except KeyboardInterrupt:
+        code = 130
+    except EOFError:
+        code, said = 1, "the input ended before the last question; "
+    bars.clear()
+    kept = f"{len(task.answers)} answers are kept in {folder}"
+    saved = f"\n{said}{kept}; the same command goes on from there"
+    err.print(escape(saved), highlight=False, soft_wrap=True)
+    raise typer.Exit(code)
+
+
+def write_ledger(path: Path, task: Adaptation) -> None:
+    """One JSON row per sample asked about."""
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in task.ledger)
+    write_bytes(path, lines.encode())

@@ -1,0 +1,58 @@
+"""Each strategy's formula against a plain loop."""
+
+import math
+
+import numpy as np
+import pytest
+
+from cual.acquisition import PoolView, acquisitions
+from cual.acquisition.classifier import closeness, entropy
+from cual.pseudo_labels import MostNovel
+
+RNG = np.random.default_rng(0)
+P = RNG.dirichlet(np.ones(5) * 0.3, 50).astype(np.float32)
+SCORES = RNG.normal(5, 2, 50).astype(np.float32)
+VIEW = PoolView(scores=SCORES, threshold=6.0, classes=np.full(50, 3), n_old=3, probabilities=lambda: P)
+
+
+def choose(name: str, n: int) -> list[int]:
+    return acquisitions[name]().choose(VIEW, n, np.random.default_rng(0)).tolist()
+
+
+def test_entropy_and_margin_are_their_definitions():
+    for row, h, c in zip(P, entropy(P), closeness(P), strict=True):
+        assert h == pytest.approx(-sum(float(p) * math.log(p) for p in row if p > 0), rel=1e-4)
+        first, second = sorted(row.tolist(), reverse=True)[:2]
+        assert c == pytest.approx(1 - (first - second), rel=1e-5)
+
+
+def test_margin_of_a_single_class_is_certain():
+    assert closeness(np.ones((3, 1), np.float32)).tolist() == [0, 0, 0]
+
+
+def test_ambiguous_orders_by_one_over_squared_distance():
+    ambiguity = [1 / (float(s) - 6.0) ** 2 for s in SCORES]
+    assert choose("ambiguous", 50) == sorted(range(50), key=lambda i: -ambiguity[i])
+
+
+def test_top_entropy_and_margin_order():
+    assert choose("top", 50) == sorted(range(50), key=lambda i: -SCORES[i])
+    assert choose("entropy", 7) == sorted(range(50), key=lambda i: -entropy(P)[i])[:7]
+    assert choose("margin", 7) == sorted(range(50), key=lambda i: -closeness(P)[i])[:7]
+
+
+def test_random_and_novel_are_uniform():
+    counts = {"random": np.zeros(50), "novel": np.zeros(50)}
+    for name, count in counts.items():
+        for seed in range(2000):
+            count[acquisitions[name]().choose(VIEW, 5, np.random.default_rng(seed))] += 1
+    above = SCORES > 6.0
+    assert (counts["novel"][~above] == 0).all()
+    for count in (counts["random"], counts["novel"][above]):
+        expected = 2000 * 5 / len(count)
+        assert (np.abs(count - expected) < 6 * np.sqrt(expected)).all()
+
+
+def test_most_novel_takes_alpha_of_those_above_t_inner():
+    above = sorted((i for i in range(50) if SCORES[i] > 6.0), key=lambda i: -SCORES[i])
+    assert MostNovel().choose(VIEW, 0.2).tolist() == above[: math.ceil(0.2 * len(above))]

@@ -1,0 +1,136 @@
+import csv
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from cual.bench import formats
+from cual.bench.paper import paper_tables
+from cual.bench.results import Value, differing, grouped
+from cual.bench.tables import (
+    accuracy_table,
+    all_tables,
+    cost_table,
+    learning_table,
+    novelty_table,
+    titles,
+    varied_tables,
+)
+
+PAPER = Path(__file__).parents[2].parent / "shared" / "paper" / "cual.tex"
+
+
+@pytest.fixture
+def rows(make_row):
+    """cual: seeds 0 and 1 average 0.85 and 0.95; er-entropy has finished one seed, the second is under way."""
+    return [
+        make_row("cual", 0, 1, 0.9),
+        make_row("cual", 0, 2, 0.8),
+        make_row("cual", 1, 1, 1.0),
+        make_row("cual", 1, 2, 0.9),
+        make_row("er-entropy", 0, 1, 0.7),
+        make_row("er-entropy", 0, 2, 0.5),
+        make_row("er-entropy", 1, 1, 0.1),
+    ]
+
+
+def test_accuracy_is_the_mean_over_tasks_then_over_finished_seeds(rows):
+    table = accuracy_table(grouped(rows))
+    assert table.columns == ("method", "eurosat-r50", "paper")
+    (cual, er) = table.rows
+    assert cual[0] == "cual"
+    assert cual[1] == Value(pytest.approx(0.9), pytest.approx(0.1 / 2**0.5), 2)
+    assert cual[2] == pytest.approx(0.958)
+    assert er == ("er-entropy", Value(pytest.approx(0.6), 0.0, 1), pytest.approx(0.910))
+
+
+def test_formats_say_the_same(rows):
+    table = accuracy_table(grouped(rows))
+    assert "\ncual         90.0 ± 7.1   95.8\n" in formats.to_text(table)
+    assert "| cual | 90.0 ± 7.1 | 95.8 |\n" in formats.to_markdown(table)
+    assert r"cual & 90.0 $\pm$ 7.1 & 95.8 \\" in formats.to_latex(table)
+    assert "<td>90.0 ± 7.1</td><td>95.8</td>" in formats.to_html(table)
+    read = list(csv.DictReader(io.StringIO(formats.to_csv(table))))
+    assert float(read[0]["eurosat-r50"]) == pytest.approx(90)
+    assert float(read[0]["eurosat-r50 std"]) == pytest.approx(100 * 0.1 / 2**0.5)
+    assert read[0]["eurosat-r50 seeds"] == "2"
+    assert float(read[0]["paper"]) == pytest.approx(95.8)
+
+
+def test_latex_is_balanced_and_has_no_bare_specials(rows):
+    for table in all_tables(grouped(rows)):
+        text = formats.to_latex(table)
+        assert not re.search(r"(?<!\\)%", text)
+        assert all(ord(letter) < 128 for letter in text)
+        body = text[text.index("\\midrule") : text.index("\\bottomrule")]
+        cells = {line.count("&") for line in body.splitlines() if "&" in line}
+        assert cells == {len(table.columns) - 1}
+
+
+def test_html_escapes_names(make_row):
+    table = accuracy_table(grouped([make_row("cual", 0, 1, 0.5, dataset="<b>&")]))
+    assert "<th>&lt;b&gt;&amp;</th>" in formats.to_html(table)
+
+
+def test_what_differs_is_named_and_varied_fields_get_their_table(make_row):
+    rows = [make_row(m, 0, 1, a, budget=b) for m, b, a in [("cual", 0.05, 0.9), ("cual", 0.005, 0.8)]]
+    groups = grouped(rows)
+    assert differing(groups) == ("budget",)
+    assert titles(groups) == ["eurosat-r50 5 %", "eurosat-r50 0.5 %"]
+    (table,) = varied_tables(groups, "budget")
+    assert table.columns == ("method", "0.5 %", "5 %")
+    assert [c.mean for c in table.rows[0][1:]] == [pytest.approx(0.8), pytest.approx(0.9)]
+    assert varied_tables(groups, "increment") == []
+    wider = accuracy_table(groups)
+    assert wider.columns == ("method", "eurosat-r50 5 %", "eurosat-r50 0.5 %", "paper"), (
+        "the paper's is at 0.5 %"
+    )
+
+
+def test_learning_novelty_and_cost(rows):
+    groups = grouped(rows)
+    assert learning_table(groups).rows[0] == (
+        "cual",
+        "4.0 ± 0.0",
+        Value(0.25, 0.0, 2),
+        "10.0 ± 0.0",
+        Value(pytest.approx(0.9), 0.0, 2),
+        "0.0 ± 0.0",
+    )
+    novelty = novelty_table(groups)
+    assert [row[0] for row in novelty.rows] == ["cual"], "er-entropy has no novelty score"
+    assert [pytest.approx(c.mean) for c in novelty.rows[0][1:]] == [0.8, 0.9, 0.9, 0.7, 0.8, 0.8]
+    cost = cost_table(groups)
+    assert cost.columns == ("method", "seconds per task", "scoring (%)", "long head (%)")
+    assert [c.mean for c in cost.rows[0][2:]] == [0.25, 0.5]
+
+
+def test_rows_survive_json(rows):
+    assert grouped(json.loads(json.dumps(rows)))[0].accuracy("cual") == grouped(rows)[0].accuracy("cual")
+
+
+NAMES = {
+    "Oracle": "oracle", "CUAL(ours)": "cual", "CUAL(default)": "cual", "ER-Ent": "er-entropy",
+    "ER-ent": "er-entropy", "ER-Rand": "er-random", "ER-Ent-oneshot": "er-entropy-oneshot",
+    "PseudoER-Ent": "pseudo-er-entropy", "PseudoER-ent": "pseudo-er-entropy", "CCIC": "ccic", "AL-Top": "al-top",
+    "AL-Rand": "al-random", "AL-oneshot": "al-oneshot", "only-AL": "only-al", "only-AL-Rand$^*$": "only-al-random",
+    "only-AL(8x-budget)": "only-al-8x",
+}  # fmt: skip
+
+
+@pytest.mark.skipif(not PAPER.exists(), reason=f"the paper is not at {PAPER}")
+def test_paper_json_holds_the_papers_numbers():
+    text = re.sub(r"\\textbf\{([^}]*)\}", r"\1", PAPER.read_text(encoding="utf-8"))
+    bodies = re.findall(r"\\toprule(.*?)\\end\{tabular\}", text, flags=re.DOTALL)
+    assert len(bodies) == 3
+    for body, table in zip(bodies, paper_tables().values(), strict=True):
+        printed = {}
+        for line in body.split(r"\\"):
+            name, *cells = (cell.strip() for cell in line.split("&"))
+            key = NAMES.get(name.split("rule")[-1].split("hline")[-1].strip())
+            if key:
+                printed[key] = tuple(None if cell == "-" else float(cell) for cell in cells)
+        assert printed == table.rows
+        assert all(len(row) == len(table.columns) for row in table.rows.values())

@@ -1,0 +1,164 @@
+"""The agent: learning, predicting, novelty, and its file."""
+
+import json
+import struct
+
+import numpy as np
+import pytest
+import torch
+
+from cual import Adaptation, Agent
+from cual.errors import DamagedFile, ForeignFile, NewerFormat
+from worlds import SMALL, World, file_bytes
+
+
+def test_predicts_by_name_with_probabilities(world: World):
+    agent = world.agent(head_options={"hidden": 128, "epochs": 30})
+    p = agent.predict_proba(world.X)
+    assert p.shape == (60, 2)
+    np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-5)
+    assert agent.predict(world.X).tolist() == agent.classes_[p.argmax(axis=1)].tolist()
+    assert np.mean(agent.predict(world.X) == np.array(world.y)) > 0.95
+
+
+def test_novelty_is_the_distance_to_the_nearest_class(world: World):
+    agent = world.agent()
+    expected = np.min([m.fre(torch.from_numpy(world.pool)).numpy() for m in agent.models], axis=0)
+    np.testing.assert_allclose(agent.novelty(world.pool), expected, rtol=1e-5)
+    novel = np.array([label not in ("cat", "dog") for label in world.truth.values()])
+    above = agent.novelty(world.pool) > agent.threshold.value
+    assert above[novel].mean() > 0.9
+    assert above[~novel].mean() < 0.3
+
+
+def test_threshold_is_two_deviations_above_the_validation_mean(world: World):
+    agent = world.agent()
+    scores = agent.novelty(agent.validation.X.numpy()).astype(np.float64)
+    assert agent.threshold.value == pytest.approx(scores.mean() + 2 * scores.std(), rel=1e-6)
+
+
+def test_a_tenth_of_every_class_is_held_out(world: World):
+    agent = world.agent(buffer=1000)
+    assert np.bincount(agent.validation.y.numpy()).tolist() == [3, 3]
+    assert np.bincount(agent.replay.y.numpy()).tolist() == [27, 27]
+    held = {row.tobytes() for row in agent.validation.X.numpy()}
+    assert not held & {row.tobytes() for row in agent.replay.X.numpy()}
+
+
+def test_save_and_load_give_the_same_agent(world: World, tmp_path):
+    agent = world.answer_all(world.adapt(budget=20)).finish()
+    agent.save(tmp_path / "agent.safetensors")
+    again = Agent.load(tmp_path / "agent.safetensors")
+    np.testing.assert_array_equal(again.predict_proba(world.pool), agent.predict_proba(world.pool))
+    np.testing.assert_array_equal(again.novelty(world.pool), agent.novelty(world.pool))
+    assert (again.version, again.seed, again.method) == (agent.version, agent.seed, agent.method)
+    assert again.history == agent.history
+    assert again.classes_.tolist() == agent.classes_.tolist()
+    (tmp_path / "again").mkdir()
+    assert file_bytes(again, tmp_path / "again") == (tmp_path / "agent.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("uncertainty", ["fre", "mahalanobis", "knn"])
+def test_every_uncertainty_is_saved(world: World, uncertainty: str, tmp_path):
+    agent = world.agent(uncertainty=uncertainty)
+    agent.save(tmp_path / "a")
+    np.testing.assert_array_equal(Agent.load(tmp_path / "a").novelty(world.pool), agent.novelty(world.pool))
+
+
+def test_another_seed_gives_another_agent(world: World):
+    assert (world.agent(seed=1).predict_proba(world.X) != world.agent(seed=0).predict_proba(world.X)).any()
+
+
+def test_progress_is_told(world: World):
+    calls: list[tuple[str, int, int]] = []
+    agent = Agent.fit(world.X, world.y, progress=lambda *call: calls.append(call), **SMALL)
+    task = agent.adapt(world.pool, 8, ids=world.ids, progress=lambda *call: calls.append(call))
+    world.answer_all(task).finish()
+    assert {stage for stage, _, _ in calls} == {"learning the first classes", "adapting", "learning"}
+    assert all(0 <= done <= total for _, done, total in calls)
+
+
+def test_a_truncated_file_is_damaged(world: World, tmp_path):
+    path = tmp_path / "agent"
+    world.agent().save(path)
+    whole = path.read_bytes()
+    for size in (0, 5, 8, 20, 200, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        with pytest.raises(DamagedFile, match="agent"):
+            Agent.load(path)
+
+
+def test_flipped_header_bytes_never_give_an_unnamed_error(world: World, tmp_path):
+    path = tmp_path / "agent"
+    world.agent().save(path)
+    whole = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        broken = bytearray(whole)
+        broken[int(rng.integers(0, 3000))] ^= int(rng.integers(1, 256))
+        path.write_bytes(broken)
+        try:
+            Agent.load(path)
+        except (DamagedFile, ForeignFile, NewerFormat):
+            continue
+
+
+@pytest.mark.parametrize(
+    "content", [b"PK\x03\x04 a zip file of some kind", b"hello", b"\x00" * 100, b'{"json": true}' * 10]
+)
+def test_a_foreign_file_is_foreign(content: bytes, tmp_path):
+    path = tmp_path / "agent"
+    path.write_bytes(content)
+    with pytest.raises((ForeignFile, DamagedFile), match="agent"):
+        Agent.load(path)
+
+
+def test_another_safetensors_file_is_foreign(tmp_path):
+    from safetensors.torch import save_file
+
+    save_file({"weights": torch.zeros(3)}, tmp_path / "other.safetensors")
+    with pytest.raises(ForeignFile, match="not written by cual"):
+        Agent.load(tmp_path / "other.safetensors")
+
+
+def test_a_file_of_another_kind_is_named(world: World, tmp_path):
+    task = world.adapt()
+    task.save(tmp_path / "task")
+    with pytest.raises(ForeignFile, match="holds a cual pool, not a cual agent"):
+        Agent.load(tmp_path / "task" / "pool.safetensors")
+
+
+def test_a_newer_format_is_refused(world: World, tmp_path):
+    path = tmp_path / "agent"
+    world.agent().save(path)
+    whole = path.read_bytes()
+    (length,) = struct.unpack("<Q", whole[:8])
+    header = json.loads(whole[8 : 8 + length])
+    meta = json.loads(header["__metadata__"]["cual"])
+    meta["format"] += 1
+    header["__metadata__"]["cual"] = json.dumps(meta)
+    changed = json.dumps(header, separators=(",", ":")).encode()
+    path.write_bytes(struct.pack("<Q", len(changed)) + changed + whole[8 + length :])
+    with pytest.raises(NewerFormat, match="format 2.*update cual"):
+        Agent.load(path)
+
+
+def test_a_failed_write_leaves_the_old_file(world: World, tmp_path, monkeypatch):
+    path = tmp_path / "agent"
+    world.agent().save(path)
+    before = path.read_bytes()
+    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        world.agent(seed=1).save(path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["agent"]
+
+
+def test_saving_over_another_adaptation_replaces_it_whole(world: World, tmp_path):
+    world.adapt().save(tmp_path)
+    other = world.adapt(world.agent(seed=3), budget=5)
+    other.ask()
+    other.save(tmp_path)
+    again = Adaptation.load(tmp_path)
+    assert again.budget == 5
+    assert again.agent.seed == 3

@@ -1,0 +1,135 @@
+import numpy as np
+import pytest
+import torch
+from sklearn.decomposition import PCA
+
+from cual.uncertainty import FRE, ClassSubspace
+
+SHAPES = [(40, 96), (95, 96), (96, 96), (400, 96), (60, 300)]
+
+
+def relative(a, b):
+    return float(((a.double() - b.double()).abs() / b.double()).max())
+
+
+def naive_fre(subspace, X):
+    """FRE as eq. 3 has it: reconstruct in float64, take the norm of what is left."""
+    mean, W = subspace.mean.double(), subspace.components.double()
+    v = X.double() - mean
+    return torch.linalg.vector_norm(v - (v @ W.T) @ W, dim=1)
+
+
+def svd_fre(samples, X, variance):
+    """The same from a float64 SVD that shares no code with ours."""
+    A = samples.double().numpy()
+    mean = A.mean(0)
+    _, s, V = np.linalg.svd(A - mean, full_matrices=False)
+    k = int(np.searchsorted(np.cumsum(s**2) / np.sum(s**2), variance)) + 1
+    v = X.double().numpy() - mean
+    return k, torch.tensor(np.linalg.norm(v - v @ V[:k].T @ V[:k], axis=1))
+
+
+def test_fre_is_the_norm_of_the_reconstruction_residual(features):
+    samples = features(50)
+    subspace = ClassSubspace.fit(samples, variance=0.9)
+    for u in samples[:5].double():
+        v = u - subspace.mean
+        residual = v - sum((v @ w) * w for w in subspace.components.double())
+        assert float(subspace.fre(u[None])[0]) == pytest.approx(float(residual.norm()), rel=1e-3)
+
+
+@pytest.mark.parametrize(("n", "d"), SHAPES)
+def test_fre_agrees_with_float64(features, n, d):
+    samples = features(n, d)
+    subspace = ClassSubspace.fit(samples)
+    for X in (samples, features(50, d, draw=1), features(50, d, seed=1)):
+        k, expected = svd_fre(samples, X, 0.995)
+        assert subspace.k == k
+        assert relative(subspace.fre(X), naive_fre(subspace, X)) < 1e-3
+        assert relative(subspace.fre(X), expected) < 1e-3
+
+
+def test_fre_holds_under_a_mean_far_larger_than_the_spread(features):
+    samples = features(60) + 100
+    subspace = ClassSubspace.fit(samples)
+    assert relative(subspace.fre(samples), naive_fre(subspace, samples)) < 1e-3
+
+
+@pytest.mark.parametrize(("n", "d"), SHAPES)
+@pytest.mark.parametrize("variance", [0.5, 0.9, 0.995])
+def test_components_and_variances_are_those_of_scikit_learn(features, n, d, variance):
+    samples = features(n, d)
+    ours, theirs = (
+        ClassSubspace.fit(samples, variance),
+        PCA(variance, svd_solver="full").fit(samples.double().numpy()),
+    )
+    assert ours.k == theirs.n_components_
+    assert np.allclose(ours.variances, theirs.explained_variance_, rtol=1e-4)
+    assert ours.total == pytest.approx(
+        theirs.explained_variance_.sum() + theirs.noise_variance_ * (min(n, d) - ours.k), rel=1e-3
+    )
+    overlap = np.abs(ours.components.double().numpy() @ theirs.components_.T)
+    assert np.allclose(np.diag(overlap), 1, atol=1e-3)
+
+
+@pytest.mark.parametrize(("n", "d"), SHAPES)
+@pytest.mark.parametrize("variance", [0.9, 0.995, 1.0])
+def test_components_are_orthonormal(features, n, d, variance):
+    subspace = ClassSubspace.fit(features(n, d), variance)
+    for some in (subspace, subspace.extend(features(10, d, draw=1))):
+        W = some.basis.double()
+        assert torch.allclose(W @ W.T, torch.eye(len(W), dtype=torch.float64), atol=3e-6)
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "d"), [(40, 5, 96), (40, 200, 96), (1, 1, 96), (1, 50, 96), (400, 40, 96), (200, 30, 600)]
+)
+def test_extend_agrees_with_a_fit_to_all(features, n, m, d):
+    every = features(n + m, d)
+    extended, refit = ClassSubspace.fit(every[:n]).extend(every[n:]), ClassSubspace.fit(every)
+    assert extended.n == refit.n
+    assert torch.allclose(extended.mean, refit.mean, rtol=1e-6)
+    assert extended.total == pytest.approx(refit.total, rel=1e-6)
+    assert extended.k == pytest.approx(refit.k, abs=1 + refit.k // 20)
+    X = torch.cat([features(100, d, draw=1), features(100, d, seed=1)])
+    assert relative(extended.fre(X), refit.fre(X)) < 0.05
+    assert float((extended.fre(X) / refit.fre(X) - 1).abs().median()) < 0.01
+
+
+def test_many_small_extensions_do_not_drift(features):
+    every = features(305, 200)
+    subspace = ClassSubspace.fit(every[:5])
+    for new in every[5:].split(20):
+        subspace = subspace.extend(new)
+    refit, X = ClassSubspace.fit(every), features(100, 200, draw=1)
+    assert subspace.total == pytest.approx(refit.total, rel=1e-6)
+    assert float((subspace.fre(X) / refit.fre(X) - 1).abs().median()) < 0.03
+
+
+def test_extended_components_retain_their_share_of_the_variance(features):
+    every = features(150, 300)
+    subspace = ClassSubspace.fit(every[:120]).extend(every[120:])
+    projected = (every.double() - subspace.mean) @ subspace.components.double().T
+    assert float(projected.square().sum()) / (149 * subspace.total) >= 0.995 - 1e-6
+    assert torch.allclose(projected.square().sum(0) / 149, subspace.variances.double(), rtol=1e-2)
+
+
+def test_a_duplicate_adds_no_direction():
+    X = torch.tensor([[0.0, 0.0, 1.0], [2.0, 0.0, 1.0]])
+    assert ClassSubspace.fit(X).extend(X).k == 1
+
+
+@pytest.mark.parametrize("n", [1, 5])
+def test_one_sample_or_constant_features_have_a_mean_only(n):
+    X = torch.full((n, 7), 0.1)
+    for subspace in (ClassSubspace.fit(X), ClassSubspace.fit(X).extend(X)):
+        assert subspace.k == 0
+        assert subspace.fre(X).tolist() == [0.0] * n
+        assert subspace.fre(X + 1).tolist() == pytest.approx([7**0.5] * n)
+
+
+def test_fre_does_not_depend_on_how_rows_are_chunked(features, monkeypatch):
+    X, subspaces = features(70), [ClassSubspace.fit(features(30, seed=seed)) for seed in range(3)]
+    whole = FRE().distances(X, subspaces)
+    monkeypatch.setattr("cual.uncertainty.base.CPU_CHUNK", 4 * 120 * 16)
+    assert torch.allclose(FRE().distances(X, subspaces), whole, rtol=1e-4)
