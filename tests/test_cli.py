@@ -17,6 +17,7 @@ from typer.testing import CliRunner, Result
 
 from cual import Agent
 from cual.cli import app
+from cual.cli.output import counted
 from cual.cli.reading import read_options
 from worlds import World, make_world
 
@@ -277,7 +278,7 @@ def test_quitting_and_going_on_gives_the_same_file(desk: Desk, tmp_path: Path, a
     command = (*command, "--task", tmp_path / "kept")
     answers = desk.typed()
     left = done(*command, input=lines(*answers[:after], "q"))
-    assert f"{after} answers are kept in" in left.stderr
+    assert f"{counted(after, 'answer')} kept in" in left.stderr
     assert not (tmp_path / "resumed").exists()
     resumed = done(*command, input=lines(*answers[after:], ""))
     assert f"{after} of {BUDGET} labels used" in resumed.stderr
@@ -359,7 +360,7 @@ def test_a_label_of_the_wrong_type_is_asked_again(tmp_path: Path, world: World) 
     result = done(*desk.adapt, input=lines("owl", "2", "q"))
     assert "'owl' is not a whole number" in result.stdout
     assert "new class 2" in result.stdout
-    assert "1 answers are kept" in result.stderr
+    assert "1 answer kept" in result.stderr
 
 
 def test_names_that_look_like_markup_are_shown_as_they_are(desk: Desk) -> None:
@@ -392,7 +393,7 @@ def test_an_interrupt_is_saved(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("cual.cli.questions.out.input", type_or_interrupt)
     interrupted = cual(*desk.adapt)
     assert interrupted.exit_code == 130
-    assert "2 answers are kept" in interrupted.stderr
+    assert "2 answers kept" in interrupted.stderr
 
 
 # -- predict and info ------------------------------------------------------------------------------------------

@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -89,3 +91,11 @@ def test_command_runs_reports_and_tells_errors_in_a_line(blobs_file, tmp_path, c
     assert capsys.readouterr().err == "BadFile: missing.npz is missing\n"
     assert main(["run", "--preset", "smoke", "--only", "birds", *flags]) == 1
     assert "no run is called like 'birds'; there are digits" in capsys.readouterr().err
+
+
+def test_running_needs_nothing_but_numpy_and_torch():
+    """The bench also runs on GPU machines where nothing can be installed."""
+    heavy = ("typer", "rich", "yaml", "sklearn", "matplotlib", "pyarrow", "pandas", "PIL")
+    code = f"import sys, cual.bench.__main__; print([m for m in {heavy!r} if m in sys.modules])"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout == "[]\n"

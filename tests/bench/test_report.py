@@ -35,7 +35,9 @@ def check_self_contained(text: str) -> Links:
     links.feed(text)
     foreign = [t for t in links.targets if not t.startswith(("#", "data:"))]
     assert not foreign
+    assert {t[1:] for t in links.targets if t.startswith("#")} <= set(links.ids), "a figure lost its parts"
     assert not re.search(r"@import|<script|<link", text)
+    assert "http" not in re.sub(r'xmlns(:\w+)?="[^"]*"', "", text)
     styles = "".join(re.findall(r"<style.*?</style>", text, flags=re.DOTALL))
     assert "url(" not in styles
     assert "prefers-color-scheme: dark" in styles

@@ -154,19 +154,23 @@ def test_a_folder_in_use_is_refused(setting, whole, blobs):
     run(setting, whole)  # free again
 
 
-def test_a_torn_last_line_is_dropped_and_its_task_done_again(setting, whole, tmp_path):
-    run(replace(setting, seeds=(0,), methods=("er-random",)), tmp_path)
+def test_what_a_killed_run_left_unfinished_is_dropped_and_done_again(setting, tmp_path):
+    one = replace(setting, seeds=(0,), methods=("er-random",))
+    run(one, tmp_path)
     lines = (tmp_path / "results.jsonl").read_bytes().splitlines(keepends=True)
     folder = RunFolder(tmp_path)
     (tmp_path / "results.jsonl").write_bytes(b"".join(lines[:-1]) + lines[-1][:40])
     assert len(folder.rows()) == 4
-    one = replace(setting, seeds=(0,), methods=("er-random",))
+    unfinished = [tmp_path / ".summary.json.x", tmp_path / "state" / ".er-random-seed0-task5.safetensors.x"]
+    for file in unfinished:
+        file.write_bytes(b"half")
     agent = steps(one, "er-random", 0, load(one.features))[3].agent
     folder.save_agent(agent, "er-random", 0, 4)
     run(one, tmp_path)
     again = (tmp_path / "results.jsonl").read_bytes().splitlines(keepends=True)
     assert again[:4] == lines[:4]
     assert len(again) == 5
+    assert not any(file.exists() for file in unfinished)
     assert json.loads(again[4])["accuracy"] == json.loads(lines[4])["accuracy"]
 
 

@@ -166,9 +166,11 @@ def show_table(table: "formats.Table") -> None:
     """A table of the bench, in colour."""
     from cual.bench.formats import text_of
 
-    shown = Table(title=table.title, caption=table.note or None, title_justify="left", caption_justify="left")
-    for i, column in enumerate(table.columns):
-        shown.add_column(column, justify="left" if i == 0 else "right")
+    shown = Table(*table.columns[:1])
+    for column in table.columns[1:]:
+        shown.add_column(column, justify="right")
     for row in table.rows:
         shown.add_row(*(escape(text_of(cell)) for cell in row))
+    out.print(f"[bold]{escape(table.title)}[/bold]", highlight=False)
     out.print(shown)
+    out.print(table.note, style="dim", highlight=False, markup=False)

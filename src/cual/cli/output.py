@@ -71,6 +71,14 @@ def pairs(rows: dict[str, str], title: str | None = None) -> Table:
     return table
 
 
+def counted(n: int, thing: str) -> str:
+    """
+    >>> counted(1, "answer"), counted(2, "answer")
+    ('1 answer', '2 answers')
+    """
+    return f"{n} {thing}{'' if n == 1 else 's'}"
+
+
 def listed(names: list[str], most: int = 12) -> str:
     """Names in a row, cut where there are many.
 

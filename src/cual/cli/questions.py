@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rich.markup import escape
 
 from cual.adaptation import Adaptation
-from cual.cli.output import out
+from cual.cli.output import counted, out
 from cual.cli.reading import read_label
 from cual.errors import CualError
 from cual.labels import SKIP, Answer, ClassNames
@@ -62,7 +62,8 @@ class Questions:
             if query.id != asked:
                 asked = query.id
                 out.print(
-                    f"\n[bold]Round {query.iteration + 1}[/bold]: {len(query)} questions", highlight=False
+                    f"\n[bold]Round {query.iteration + 1}[/bold]: {counted(len(query), 'question')}",
+                    highlight=False,
                 )
             first = (query.ids[0], query.scores[0], query.zones[0], query.suggestions[0])
             self._ask(Question(query.id, *first))

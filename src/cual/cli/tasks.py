@@ -13,7 +13,7 @@ from rich.markup import escape
 from cual.adaptation import STATE, Adaptation
 from cual.agent import Agent
 from cual.budget import count_labels
-from cual.cli.output import Bars, err, listed
+from cual.cli.output import Bars, counted, err, listed
 from cual.cli.questions import LeftOpen, Questions
 from cual.errors import BadOption
 from cual.labels import SKIP, Answer
@@ -86,7 +86,7 @@ def ask_person(task: Adaptation, folder: Path, bars: Bars) -> None:
     except EOFError:
         code, said = 1, "the input ended before the last question; "
     bars.clear()
-    kept = f"{len(task.answers)} answers are kept in {folder}"
+    kept = f"{counted(len(task.answers), 'answer')} kept in {folder}"
     saved = f"\n{said}{kept}; the same command goes on from there"
     err.print(escape(saved), highlight=False, soft_wrap=True)
     raise typer.Exit(code)
