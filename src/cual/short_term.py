@@ -221,12 +221,14 @@ def long_term_lesson(agent: "Agent", pool: Pool, accepted: Accepted, n_classes: 
     def samples(rows: IntArray, classes: IntArray) -> Samples:
         return Samples(pool.take(rows, agent.device), torch.from_numpy(classes).to(agent.device))
 
-    old, replay = samples(*accepted.old(n_old)), agent.replay.samples()
+    rest = np.setdiff1d(np.arange(len(pool)), accepted.rows)
     return Lesson(
         n_classes,
         queried=samples(*accepted.of(True, n_old)),
         pseudo=samples(*accepted.of(False, n_old)),
-        replay=Samples(torch.cat([replay.X, old.X]), torch.cat([replay.y, old.y])),
+        replay=agent.replay.samples(),
+        old=samples(*accepted.old(n_old)),
+        unlabelled=pool.take(rest, agent.device) if agent.head.WANTS_UNLABELLED else None,
     )
 
 

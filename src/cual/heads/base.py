@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from cual.registry import Registry
@@ -42,6 +43,10 @@ class Lesson:
         Classes that the head shall know afterwards, all earlier ones included.
     queried, pseudo, replay
         Samples labelled by a person, by the agent itself, and remembered.
+    old
+        Answers that turned out to be of known classes: new to the head, part of the replay source in eq. 4.
+    unlabelled
+        The rest of the pool, for heads that say `WANTS_UNLABELLED`.
     weights
         β, γ, θ: what the mean loss of each source counts.
     """
@@ -51,6 +56,8 @@ class Lesson:
     pseudo: Samples
     replay: Samples
     weights: tuple[float, float, float] = (0.25, 0.25, 0.5)
+    old: Samples | None = None
+    unlabelled: Tensor | None = None
 
     def sources(self) -> list[tuple[Samples, float]]:
         """The sources that have samples and count, with β, γ, θ renormalised to a sum of one.
@@ -60,7 +67,10 @@ class Lesson:
         >>> [weight for _, weight in Lesson(1, two, none, two, (1.0, 1.0, 3.0)).sources()]
         [0.25, 0.75]
         """
-        all_three = zip((self.queried, self.pseudo, self.replay), self.weights, strict=True)
+        replay = self.replay
+        if self.old is not None and len(self.old):
+            replay = Samples(torch.cat([replay.X, self.old.X]), torch.cat([replay.y, self.old.y]))
+        all_three = zip((self.queried, self.pseudo, replay), self.weights, strict=True)
         present = [(samples, weight) for samples, weight in all_three if len(samples) and weight > 0]
         total = sum(weight for _, weight in present)
         return [(samples, weight / total) for samples, weight in present]
@@ -71,6 +81,9 @@ class Head(Protocol):
 
     A head never changes: learning gives a new one.
     """
+
+    WANTS_UNLABELLED: ClassVar[bool]
+    """Whether a lesson should carry the unlabelled rest of the pool."""
 
     def __init__(self, *args: Any, **options: Any) -> None: ...
 

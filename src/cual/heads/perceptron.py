@@ -23,6 +23,7 @@ class Perceptron:
     """
 
     OPTIONS: ClassVar[Mapping[str, type[int] | type[float]]]
+    WANTS_UNLABELLED: ClassVar[bool] = False
 
     width: int
     epochs: int
