@@ -5,6 +5,7 @@ minute. Alternatives are timed in turn, in one run, and their medians compared; 
 """
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from torch import Tensor
 
 from cual.uncertainty import FRE, ClassSubspace
 
-CORES, CLASSES, SAMPLES, NEW, SCORED, WIDTH, REPEATS = 2, 20, 400, 50, 2000, 2048, 7
+CORES, CLASSES, SAMPLES, NEW, SCORED, WIDTH, REPEATS = 2, 20, 400, 50, 2000, 2048, 5
 
 
 def classes(rng: np.random.Generator) -> list[Tensor]:
@@ -47,6 +48,7 @@ def medians(**alternatives: Callable[[], object]) -> dict[str, float]:
     seconds: dict[str, list[float]] = {name: [] for name in alternatives}
     for _ in range(REPEATS + 1):
         for name, alternative in alternatives.items():
+            time.sleep(0.1)  # the other's idle threads spin a while before they sleep
             start = time.perf_counter()
             alternative()
             seconds[name].append(time.perf_counter() - start)
@@ -77,7 +79,7 @@ def score_in_fresh_process(folder: Path) -> None:
         uncertainty.load({name: tensor.clone() for name, tensor in load_file(path).items()})
         for path in sorted(folder.glob("class*"))
     ]
-    uncertainty.distances(X[:8], subspaces[:1])  # libraries take their own working memory once
+    uncertainty.distances(X, subspaces[:1])  # libraries load code and take working memory of their own, once
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of loading
     before = memory("VmRSS")
     distances = uncertainty.distances(X, subspaces)
@@ -92,7 +94,10 @@ def peak_memory(X: Tensor, subspaces: list[ClassSubspace]) -> tuple[float, float
         for j, subspace in enumerate(subspaces):
             save_file(subspace.state(), Path(folder) / f"class{j:02}")
         child = [sys.executable, __file__, folder]
-        m = json.loads(subprocess.run(child, check=True, capture_output=True).stdout)
+        env = os.environ | {
+            "MALLOC_MMAP_THRESHOLD_": "65536"
+        }  # what is freed goes back at once and counts anew
+        m = json.loads(subprocess.run(child, check=True, capture_output=True, env=env).stdout)
     return (m["inputs"] + m["extra"]) / (m["inputs"] + m["outputs"]), m["extra"] / 2**20
 
 

@@ -3,10 +3,29 @@
 >>> from cual import Agent, SKIP
 """
 
-from cual.adaptation import Adaptation, Query
-from cual.agent import Agent
-from cual.labels import SKIP
-from cual.pool import Pool
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cual.adaptation import Adaptation, Query
+    from cual.agent import Agent
+    from cual.labels import SKIP
+    from cual.pool import Pool
 
 __version__ = "0.1.0"
 __all__ = ["SKIP", "Adaptation", "Agent", "Pool", "Query", "__version__"]
+
+_HOME = {
+    "SKIP": "cual.labels",
+    "Adaptation": "cual.adaptation",
+    "Agent": "cual.agent",
+    "Pool": "cual.pool",
+    "Query": "cual.adaptation",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for when it is asked for: `import cual` does not wait for torch."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'cual' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)

@@ -4,6 +4,7 @@ A state machine driven by `ask` and `tell`. What people said is kept in a journa
 hold what was computed between. Scores come from `cual.short_term`, choices from the axes of the method.
 """
 
+import itertools
 import math
 import os
 from collections.abc import Mapping
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from cual import storage
 from cual.acquisition import PoolView, acquisitions
@@ -23,11 +23,12 @@ from cual.journal import Journal
 from cual.labels import SKIP, Answer, ClassNames
 from cual.pool import Pool
 from cual.pseudo_labels import pseudo_labels
+from cual.rounds import Round
 from cual.seeds import generator
 from cual.short_term import Accepted, part, short_term
 from cual.timing import Timings
-from cual.types import AnyArray, FloatArray, IntArray, Label, Progress, Row
-from cual.uncertainty import Threshold, Zone, t_inner, zones
+from cual.types import IntArray, Label, Progress, Row
+from cual.uncertainty import Zone, t_inner
 
 if TYPE_CHECKING:
     from cual.agent import Agent
@@ -52,59 +53,6 @@ class Query:
 
     def __len__(self) -> int:
         return len(self.ids)
-
-
-@dataclass
-class Round:
-    """One iteration of the inner loop: what was scored, asked and believed. Rows are rows of the pool."""
-
-    iteration: int
-    rows: IntArray
-    scores: FloatArray
-    classes: IntArray
-    threshold: Threshold
-    asked: IntArray
-    pseudo_rows: IntArray
-    pseudo_classes: IntArray
-
-    @property
-    def zones(self) -> AnyArray:
-        """`Zone` of each of `rows`."""
-        return zones(torch.from_numpy(self.scores), self.threshold).numpy()
-
-    @property
-    def query_id(self) -> str:
-        return f"q{self.iteration}"
-
-    def summary(self) -> Row:
-        """This round as one JSON row, with a histogram of its scores."""
-        inside = self.zones
-        counts, edges = np.histogram(self.scores, bins=40)
-        return {
-            "iteration": self.iteration,
-            "t_inner": self.threshold.value,
-            "validation_mean": self.threshold.mean,
-            "validation_std": self.threshold.std,
-            "scored": len(self.rows),
-            "above": int((self.scores > self.threshold.value).sum()),
-            "zones": {zone.name.lower(): int((inside == zone).sum()) for zone in Zone},
-            "asked": len(self.asked),
-            "pseudo_labels": len(self.pseudo_rows),
-            "histogram": {"edges": edges.tolist(), "counts": counts.tolist()},
-        }
-
-    def state(self) -> dict[str, Tensor]:
-        t = self.threshold
-        arrays = {name: torch.from_numpy(getattr(self, name)) for name in _ROUND_ARRAYS}
-        return {**arrays, "threshold": torch.tensor([t.value, t.mean, t.std], dtype=torch.float64)}
-
-    @classmethod
-    def from_state(cls, iteration: int, state: Mapping[str, Tensor]) -> "Round":
-        arrays = {name: state[name].numpy() for name in _ROUND_ARRAYS}
-        return cls(iteration, threshold=Threshold(*state["threshold"].tolist()), **arrays)
-
-
-_ROUND_ARRAYS = ("rows", "scores", "classes", "asked", "pseudo_rows", "pseudo_classes")
 
 
 class Adaptation:
@@ -133,7 +81,8 @@ class Adaptation:
         """Why the loop is over; None while it goes on."""
         self.progress = progress
         self._journal = Journal()
-        self._names = agent.names
+        self._unnamed = made_up(agent.names) if agent.method.unnamed else None
+        self._names = agent.names if self._unnamed is None else agent.names.plus(self._unnamed)
         self._short = short_term(agent, pool)
         self._closed = 0
         self._next: Agent | None = None
@@ -227,6 +176,7 @@ class Adaptation:
     def outcome(self) -> Row:
         """What came of it, as one JSON row."""
         told = dict.fromkeys(row["answer"] for row in self._journal.ledger() if row["answer"] is not None)
+        told |= dict.fromkeys(self.pseudo_labels.values())
         used, skipped = self._journal.charged, sum(a is SKIP for a in self._journal.answers.values())
         return {
             "ended": self.ended,
@@ -289,7 +239,8 @@ class Adaptation:
 
     def _allotment(self, iteration: int) -> int:
         """Questions of this round: a first share until a novel class is known, then the rest evenly."""
-        left = 0 if self._journal.stopped else self.budget - self._journal.charged
+        silent = self._journal.stopped or self._unnamed is not None
+        left = 0 if silent else self.budget - self._journal.charged
         if left and not self._novel_alive():
             return min(left, max(1, round(self.agent.method.first_share * self.budget)))
         return math.ceil(left / (self.agent.method.iterations - iteration))
@@ -379,8 +330,8 @@ class Adaptation:
         return np.flatnonzero(~taken)
 
     def _alive(self) -> list[Label]:
-        """Old classes, and novel ones that at least one answer names."""
-        said = {answer for answer in self._journal.answers.values() if answer is not SKIP}
+        """Old classes, novel ones that at least one answer names, and the unnamed one."""
+        said = {answer for answer in self._journal.answers.values() if answer is not SKIP} | {self._unnamed}
         return [name for name in self._names.names if name in self.agent.names or name in said]
 
     def _novel_alive(self) -> list[Label]:
@@ -403,11 +354,12 @@ class Adaptation:
         return Accepted(np.concatenate([told[:, 0], rows]), np.concatenate([told[:, 1], classes]), human)
 
     def _settled(self) -> tuple[ClassNames, Accepted]:
-        """What was accepted, with classes that nobody vouches for left out and the numbers closed up."""
-        names, accepted = ClassNames(tuple(self._alive())), self._accepted()
+        """What was accepted, with classes that it leaves empty left out and the numbers closed up."""
+        accepted = self._accepted()
+        kept = sorted({*range(len(self.agent.names)), *accepted.classes.tolist()})
         number = np.full(len(self._names), -1)
-        for c, name in enumerate(names.names):
-            number[self._names.index(name)] = c
+        number[kept] = np.arange(len(kept))
+        names = ClassNames(tuple(self._names.names[c] for c in kept))
         return names, Accepted(accepted.rows, number[accepted.classes], accepted.human)
 
     def _report(self, iteration: int) -> None:
@@ -463,3 +415,14 @@ class Adaptation:
 
 
 STATE = "state.safetensors"
+
+
+def made_up(names: ClassNames) -> Label:
+    """A name for the class that nobody names: no class has it, and no person would give it.
+
+    >>> made_up(ClassNames(("cat", "unnamed 1"))), made_up(ClassNames((0, 7, -1)))
+    ('unnamed 2', -2)
+    """
+    if isinstance(names.names[0], int):
+        return min(0, *(int(name) for name in names.names)) - 1
+    return next(name for i in itertools.count(1) if (name := f"unnamed {i}") not in names)

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from cual import storage
 from cual.adaptation import Adaptation
-from cual.errors import TooFewSamples
+from cual.errors import TooFewSamples, WrongEncoder
 from cual.heads import Head, Lesson, Samples, heads
 from cual.labels import ClassNames, read_labels
 from cual.methods import Method, methods
-from cual.pool import Pool, as_features, check_width, chunks
+from cual.pool import Pool, as_features, check_width, chunks, encoder_of
 from cual.replay import Replay
 from cual.seeds import generator
 from cual.short_term import Accepted, long_term_lesson, part
@@ -49,6 +49,8 @@ class Agent:
     validation: Samples
     history: tuple[Row, ...]
     """One row per adaptation that led here."""
+    encoder: str | None = None
+    """Fingerprint of the encoder that made the features, where it is known; others' are refused."""
 
     @classmethod
     def fit(
@@ -59,6 +61,7 @@ class Agent:
         seed: int = 0,
         device: str | torch.device = "cpu",
         progress: Progress | None = None,
+        encoder: str | None = None,
         **options: Any,
     ) -> "Agent":
         """Learn the first classes.
@@ -77,6 +80,8 @@ class Agent:
             Where to compute: "cpu" or "cuda".
         progress
             Called as ``progress(stage, done, total)``.
+        encoder
+            Fingerprint of the encoder that made `X`; a features folder's `X` brings its own.
         options
             Change options of the method, for example ``buffer=5000, alpha=0.1``.
         """
@@ -100,7 +105,9 @@ class Agent:
             at_stage(progress, "learning the first classes"),
         )
         replay = Replay(chosen.buffer).updated(train.X, train.y, generator(seed, 0, 0, "replay"))
-        return cls(chosen, seed, 0, names, models, head, replay, validation, ())
+        return cls(
+            chosen, seed, 0, names, models, head, replay, validation, (), encoder=encoder or encoder_of(X)
+        )
 
     def adapt(
         self,
@@ -123,6 +130,7 @@ class Agent:
             Called as ``progress(stage, done, total)``.
         """
         pool = pool if isinstance(pool, Pool) else Pool(pool, ids)
+        self.check_encoder(pool.encoder, "pool")
         check_width(pool.width, self.width, "pool")
         if len(self.validation) < 2:
             raise TooFewSamples(
@@ -173,7 +181,16 @@ class Agent:
         )
         history = (*self.history, {"version": task, **outcome})
         return Agent(
-            self.method, self.seed, task, names, (*self.models, *models), head, replay, validation, history
+            self.method,
+            self.seed,
+            task,
+            names,
+            (*self.models, *models),
+            head,
+            replay,
+            validation,
+            history,
+            self.encoder,
         )
 
     def _held_from(self, accepted: Accepted) -> BoolArray:
@@ -197,7 +214,7 @@ class Agent:
 
     def novelty(self, X: ArrayLike) -> FloatArray:
         """S⁰ of each sample, the distance to the nearest known class; above `threshold` is probably novel."""
-        features = as_features(X, "X", self.width)
+        features = self._features(X)
         parts = [s0(self.old_distances(features[rows].to(self.device))) for rows in chunks(*features.shape)]
         return torch.cat(parts).cpu().numpy() if parts else np.empty(0, np.float32)
 
@@ -229,7 +246,19 @@ class Agent:
         return self.uncertainty.distances(X, self.models)
 
     def _logits(self, X: ArrayLike) -> Tensor:
-        return self.head.logits(as_features(X, "X", self.width).to(self.device))
+        return self.head.logits(self._features(X).to(self.device))
+
+    def _features(self, X: ArrayLike) -> Tensor:
+        self.check_encoder(encoder_of(X), "X")
+        return as_features(X, "X", self.width)
+
+    def check_encoder(self, encoder: str | None, what: str) -> None:
+        """Refuse features of another encoder; where one of the two is not known, only the width can tell."""
+        if encoder is not None and self.encoder is not None and encoder != self.encoder:
+            raise WrongEncoder(
+                f"{what} was made by the encoder {encoder}, but the agent learned from {self.encoder}; "
+                "features of different encoders cannot be compared"
+            )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the agent to one file (safetensors with a JSON header)."""
@@ -239,6 +268,7 @@ class Agent:
             "version": self.version,
             "names": list(self.names.names),
             "history": list(self.history),
+            "encoder": self.encoder,
         }
         tensors = {"validation.X": self.validation.X, "validation.y": self.validation.y}
         tensors |= {f"head.{k}": v for k, v in self.head.state().items()}
@@ -266,6 +296,7 @@ class Agent:
                 Replay.from_state(part(tensors, "replay.", device)),
                 Samples(tensors["validation.X"].to(device), tensors["validation.y"].to(device)),
                 tuple(body["history"]),
+                body.get("encoder"),
             )
 
 

@@ -71,3 +71,19 @@ class ForeignFile(BadFile):
 
 class NewerFormat(BadFile):
     """A file written by a newer cual."""
+
+
+class WrongEncoder(BadFeatures):
+    """Features of another encoder than the one that the agent or the folder knows."""
+
+
+class FolderInUse(CualError, RuntimeError):
+    """Another process is writing into the folder."""
+
+
+class Unavailable(CualError, RuntimeError):
+    """Weights, data or a package that are not on this machine; the message says how to get them."""
+
+
+class BadImage(CualError, ValueError):
+    """An image that cannot be decoded, or is too large to be decoded safely."""

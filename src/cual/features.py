@@ -31,6 +31,8 @@ class Features:
     y: AnyArray | None = None
     ids: AnyArray | None = None
     class_names: tuple[str, ...] | None = None
+    encoder: str | None = None
+    """Fingerprint of the encoder that made them, where it is known."""
 
     def __post_init__(self) -> None:
         if self.X.ndim != 2 or self.X.dtype.kind not in "fiu":
@@ -64,7 +66,7 @@ class Features:
 
 
 def read(path: str | Path, *, ids: str | None = None, labels: str | None = None) -> Features:
-    """Features of a `.npz`, `.npy` or `.parquet` file.
+    """Features of a `.npz`, `.npy` or `.parquet` file, or of a features folder.
 
     Parameters
     ----------
@@ -78,7 +80,9 @@ def read(path: str | Path, *, ids: str | None = None, labels: str | None = None)
     if not path.exists():
         raise BadFile(f"{path}: no such file")
     if path.is_dir():
-        raise ForeignFile(f"{path} is a folder, not a features file (.npz, .npy or .parquet)")
+        from cual.features_folder import FeaturesFolder
+
+        return FeaturesFolder.open(path).features()
     if path.suffix == ".npz":
         return _read_npz(path)
     if path.suffix == ".npy":

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from cual import storage
 from cual.errors import BadFeatures, DuplicateIds, EmptyPool
-from cual.types import AnyArray, ArrayLike, IntArray, Label
+from cual.types import AnyArray, ArrayLike, IntArray, Label, LazyRows
 
 CHUNK_BYTES = 64 * 2**20
 """Float32 bytes of one chunk of features."""
@@ -23,7 +23,7 @@ class Pool:
     Parameters
     ----------
     X
-        (n, d) array, memory map or tensor of any float type.
+        (n, d) array, memory map or tensor of any float type, or the `X` of a features folder.
     ids
         One id per row, str or int, no two alike; 0 … n−1 by default.
 
@@ -49,6 +49,11 @@ class Pool:
         return int(self._data.shape[1])
 
     @property
+    def encoder(self) -> str | None:
+        """Fingerprint of the encoder that made the features, where it is known."""
+        return encoder_of(self._data)
+
+    @property
     def data(self) -> ArrayLike:
         """The features as they came."""
         return self._data
@@ -70,7 +75,10 @@ class Pool:
             yield part, self.take(rows[part], device)
 
     def save(self, path: Path) -> None:
-        """Write features and ids to one file, in the type they have."""
+        """Write features and ids to one file, in the type they have; of a features folder, where it lies."""
+        if isinstance(self._data, LazyRows):
+            storage.write(path, "pool", {"ids": list(self.ids), "folder": self._data.reference()}, {})
+            return
         data = (
             self._data if isinstance(self._data, Tensor) else torch.from_numpy(np.ascontiguousarray(self._data))
         )
@@ -81,6 +89,10 @@ class Pool:
         """Read a pool that `save` wrote."""
         body, tensors = storage.read(path, "pool")
         with storage.rebuilding(path):
+            if "folder" in body:
+                from cual.features_folder import reopen
+
+                return cls(reopen(body["folder"]), body["ids"])
             return cls(tensors["X"], body["ids"])
 
 
@@ -113,6 +125,11 @@ def check_width(width: int, expected: int, what: str) -> None:
         )
 
 
+def encoder_of(X: Any) -> str | None:
+    """Fingerprint of the encoder that made `X`, where it is known."""
+    return X.encoder if isinstance(X, LazyRows) else None
+
+
 def check_finite(X: Tensor, what: str, offset: int = 0, ids: Sequence[Label] | None = None) -> None:
     """Raise `BadFeatures` naming the first row with NaN or infinite entries, and how many rows have any."""
     finite = torch.isfinite(X)
@@ -130,7 +147,7 @@ def check_finite(X: Tensor, what: str, offset: int = 0, ids: Sequence[Label] | N
 
 
 def _as_2d(X: Any, what: str) -> ArrayLike:
-    data = X if isinstance(X, Tensor | np.ndarray) else np.asarray(X)
+    data = X if isinstance(X, Tensor | np.ndarray | LazyRows) else np.asarray(X)
     numeric = not data.is_complex() if isinstance(data, Tensor) else data.dtype.kind in "fiub"
     if not numeric:
         raise BadFeatures(f"{what} holds {data.dtype}, not real numbers")

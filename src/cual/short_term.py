@@ -99,7 +99,8 @@ class NoveltyLearner:
         self._measure_old()
         numerators = self._s0[torch.from_numpy(rows).to(self._s0.device)]
         if not self._models:
-            return Scored(numerators.cpu().numpy(), np.full(len(rows), -1), self._validation_s0)
+            unknown = self._n_old if self._agent.method.unnamed else -1
+            return Scored(numerators.cpu().numpy(), np.full(len(rows), unknown), self._validation_s0)
         floor = DENOMINATOR_FLOOR * float(self._validation_s0.mean())
         routed, novel = torch.empty(len(rows), dtype=torch.int64), torch.empty_like(numerators)
         for part, X in self._pool.chunks(rows, self._agent.device):

@@ -1,5 +1,6 @@
-"""Names for the array types and callbacks that several modules share. No logic."""
+"""Names for the array types and callbacks that several modules share. Next to no logic."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -11,9 +12,34 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 FloatArray: TypeAlias = npt.NDArray[np.float32]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 AnyArray: TypeAlias = npt.NDArray[Any]
-ArrayLike: TypeAlias = AnyArray | Tensor
 Row: TypeAlias = dict[str, Any]
 """One plain JSON row of a ledger, a history or a journal."""
+
+
+class LazyRows(ABC):
+    """A table of numbers (n, d) that lies on disk; indexing reads the rows asked for, and only those."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    ndim = 2
+    encoder: str | None
+    """Fingerprint of the encoder that made the rows, where it is known."""
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @abstractmethod
+    def __getitem__(self, rows: Any) -> AnyArray: ...
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
+        return np.asarray(self[:], dtype=dtype)
+
+    @abstractmethod
+    def reference(self) -> Row:
+        """Where the rows lie, as plain JSON, so that a saved adaptation need not copy them."""
+
+
+ArrayLike: TypeAlias = AnyArray | Tensor | LazyRows
 Label: TypeAlias = str | int
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called as ``progress(stage, done, total)``; the command line turns it into bars."""

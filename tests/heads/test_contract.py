@@ -7,7 +7,7 @@ import torch
 from cual.heads import Lesson, Samples, heads
 
 D = 10
-OPTIONS = {"mlp": {"hidden": 32}}
+OPTIONS = {"mlp": {"hidden": 32}, "ccic": {"hidden": 32}}
 
 
 def lesson(classes: int, n: int = 60) -> Lesson:

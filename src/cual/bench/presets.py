@@ -127,6 +127,15 @@ def shared_noise(device: str, features: Path) -> dict[str, Setting]:
     }
 
 
+@presets.add("shared-budgets")
+def shared_budgets(device: str, features: Path) -> dict[str, Setting]:
+    """Budgets of 0.5 % to 5 % on the shared EuroSAT features; CCIC at 10 % as well."""
+    base = replace(PAPER["eurosat"], features=str(features / "eurosat-r50.npz"), seeds=SEEDS, device=device)
+    few = available(("cual", "er-entropy", "er-random", "pseudo-er-entropy", "ccic"))
+    named = {f"budget-{budget:g}": replace(base, methods=few, budget=budget) for budget in BUDGETS}
+    return named | {"budget-0.1": replace(base, methods=("ccic",), budget=0.1)}
+
+
 @presets.add("shared-rare")
 def shared_rare(device: str, features: Path) -> dict[str, Setting]:
     """Pools in which new classes are rare (1:10 and 1:50) on the shared EuroSAT features."""

@@ -1,6 +1,6 @@
 """One result row per task: what a finished adaptation is worth, measured with labels the agent never saw."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,13 +36,20 @@ class Truth:
 
 
 def learning_row(task: Task, before: Agent, adaptation: Adaptation, annotator: Recorded, truth: Truth) -> Row:
-    """What was asked and believed. A sample is novel if the agent did not know its class before the task."""
+    """What was asked and believed. A sample is novel if the agent did not know its class before the task.
+
+    A method that names classes itself (incdfm) knows none of the true ones: there, novel is what is new in the
+    task, and a pseudo-label is right if its sample is novel.
+    """
     labels = truth.labels[task.rows]
-    novel = ~np.isin(labels, before.classes_)
+    unnamed = before.method.unnamed
+    novel = np.isin(labels, truth.classes(task.new)) if unnamed else ~np.isin(labels, before.classes_)
     true_label = dict(zip(task.rows.tolist(), labels.tolist(), strict=True))
     unknown = set(task.rows[novel].tolist())
     answered = [row["sample"] for row in adaptation.ledger if row["charged"]]
     believed = adaptation.pseudo_labels
+    if unnamed:
+        believed = {sample: true_label[int(sample)] if sample in unknown else None for sample in believed}
     right = [true_label[int(sample)] == label for sample, label in believed.items()]
     zones = [row["zone"] for row in adaptation.ledger if row["charged"]]
     return {
@@ -55,17 +62,22 @@ def learning_row(task: Task, before: Agent, adaptation: Adaptation, annotator: R
         "labels_skipped": annotator.skipped,
         "labels_by_zone": {zone: zones.count(zone) for zone in ZONES},
         "novel_in_pool": int(novel.sum()),
-        "iterations": iteration_rows(adaptation, task.rows, labels, novel),
+        "iterations": iteration_rows(adaptation, task.rows, labels, novel, believed),
         "timings": {stage: round(s, 4) for stage, s in adaptation.timings.items()},
     }
 
 
-def iteration_rows(adaptation: Adaptation, rows: AnyArray, labels: AnyArray, novel: AnyArray) -> list[Row]:
+def iteration_rows(
+    adaptation: Adaptation,
+    rows: AnyArray,
+    labels: AnyArray,
+    novel: AnyArray,
+    believed: Mapping[Label, Label | None],
+) -> list[Row]:
     """Per iteration: AUROC and AUPR of its score over the samples still in the pool; the pseudo-labels so far.
 
     Precision: share of them that are right. Recall: share of the pool's novel samples that got one.
     """
-    believed = adaptation.pseudo_labels
     out: list[Row] = []
     total = right = 0
     for r in adaptation.rounds:

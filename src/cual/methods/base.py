@@ -1,4 +1,4 @@
-"""What a method is: a choice on every axis. The named ones are beside this file, the loop in `cual.adaptation`."""
+"""What a method is: a choice on every axis. Named ones are beside this file, the loop in `cual.adaptation`."""
 
 import math
 from collections.abc import Mapping
@@ -29,6 +29,8 @@ class Method:
         Share of the budget for one round of first questions; the rest goes evenly over the iterations left.
     pseudo, alpha
         Which samples are believed without asking ("" for none), and which share α per iteration.
+    unnamed
+        Ask nothing: what is believed novel is one class, with a made-up name (incDFM).
     iterations
         Rounds of the inner loop at most.
     stds
@@ -57,6 +59,7 @@ class Method:
     first_share: float = 0.4
     pseudo: str = "most-novel"
     alpha: float = 0.2
+    unnamed: bool = False
     iterations: int = 10
     stds: float = 2.0
     ends_below_threshold: bool = True
@@ -80,6 +83,8 @@ class Method:
             _ = pseudo_labels[self.pseudo]
         if self.score not in SCORES:
             raise BadOption(f"score is one of {', '.join(SCORES)}, not {self.score!r}")
+        if self.unnamed and (self.score != "novelty" or not self.pseudo):
+            raise BadOption("an unnamed class is found by novelty and believed: unnamed needs score and pseudo")
         for name, low, high in (
             ("first_share", 0, 1),
             ("alpha", 0, 1),

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from cual.uncertainty.base import columns, row_chunks, uncertainties
+from cual.uncertainty.base import columns, uncertainties
 from cual.uncertainty.subspace import ClassSubspace
 
 TINY = 1e-12  # variance of a class that is all zeros
@@ -49,8 +49,7 @@ def _mahalanobis(X: Tensor, subspace: ClassSubspace) -> Tensor:
     outside = left / max(1, d - k)
     outside += (prior - outside) / subspace.n
     squares = torch.empty(len(X), device=X.device)
-    for rows in row_chunks(X, d + 2 * k):
-        norm, p = subspace.project(X[rows])
-        p = p.square()
+    for rows, norm, p in subspace.projections(X):
+        p.square_()
         squares[rows] = (norm - p.sum(1)).clamp(min=0) / outside + (p / inside).sum(1)
     return squares.sqrt_()

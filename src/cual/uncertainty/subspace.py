@@ -1,6 +1,6 @@
 """The principal subspace of one class: fit, extend, and FRE (eq. 3). Scores live elsewhere."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -130,8 +130,7 @@ class ClassSubspace:
         float32, the residual v - WᵀWv itself is taken, in float64.
         """
         squares = torch.empty(len(X), device=X.device)
-        for rows in row_chunks(X, X.shape[1] + self.k):
-            norm, p = self.project(X[rows])
+        for rows, norm, p in self.projections(X):
             square = norm - torch.linalg.vector_norm(p, dim=1).square()
             squares[rows] = torch.where(square < CANCELLED * norm, -1.0, square)
         cancelled = (squares < 0).nonzero().squeeze(1)
@@ -139,10 +138,14 @@ class ClassSubspace:
             squares[rows] = self._residual_square(X[rows])
         return squares.sqrt_()
 
-    def project(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """‖v‖² and Wv of each row u of `X`, with v = u - mean: (n,) and (n, k)."""
-        v = (X - self.mean).float()
-        return torch.linalg.vector_norm(v, dim=1).square(), v @ self.components.T
+    def projections(self, X: Tensor) -> Iterator[tuple[slice, Tensor, Tensor]]:
+        """Chunks of `X`: which rows, and ‖v‖² and Wv of each with v = u - mean, overwritten by the next."""
+        v, p = X.new_empty(0, dtype=torch.float32), X.new_empty(0, dtype=torch.float32)
+        for rows in row_chunks(X, X.shape[1] + self.k):
+            u = X[rows]
+            torch.sub(u, self.mean, out=v.resize_(u.shape))
+            torch.mm(v, self.components.T, out=p.resize_(len(u), self.k))
+            yield rows, torch.linalg.vector_norm(v, dim=1).square(), p
 
     def _residual_square(self, X: Tensor) -> Tensor:
         v = X.double() - self.mean
@@ -212,23 +215,22 @@ def _grow(basis: Tensor, scatters: Tensor, rows: Tensor) -> tuple[Tensor, Tensor
     old = torch.cat([scatters, scatters.new_zeros(len(directions))])
     added = torch.cat([inside, outside], dim=1).double()  # coordinates of `rows` in the grown basis
 
-    scatters, order = (old + added.square().sum(0)).sort(descending=True, stable=True)
+    scatters = old + added.square().sum(0)
     turned = max(TURNED, len(basis) // 2, 4 * len(rows))
-    head, tail = order[:-turned], order[-turned:]
-    turned_scatters, vectors = _eigh(torch.addmm(old[tail].diag(), added[:, tail].T, added[:, tail]))
-    basis = torch.cat([basis[head], vectors.T.float() @ basis[tail]])
-    scatters, order = torch.cat([scatters[: len(head)], turned_scatters]).sort(descending=True, stable=True)
+    tail = scatters.argsort(stable=True)[:turned]
+    scatters[tail], vectors = _eigh(torch.addmm(old[tail].diag(), added[:, tail].T, added[:, tail]))
+    basis[tail] = vectors.T.float() @ basis[tail]
+    scatters, order = scatters.sort(descending=True, stable=True)
     return basis[order], scatters
 
 
 def _split(rows: Tensor, basis: Tensor, negligible: float) -> tuple[Tensor, Tensor, Tensor]:
     """Coordinates of `rows` in `basis`, then in new directions orthogonal to it, and those directions."""
     inside = rows @ basis.T
-    residual = torch.addmm(rows, inside, basis, alpha=-1)
-    again = residual @ basis.T  # once leaves rounding errors of the size of `rows`, twice is enough
-    residual = residual.addmm_(again, basis, alpha=-1).double()
+    residual = torch.addmm(rows, inside, basis, alpha=-1).double()
     squares, vectors = _eigh(_gram(residual))
     q = int((squares > max(negligible, NEGLIGIBLE * float(squares[0]))).sum())
     lengths = squares[:q].sqrt()
-    directions = (vectors[:, :q] / lengths).T @ residual
-    return inside + again, (vectors[:, :q] * lengths).float(), directions.float()
+    directions = ((vectors[:, :q] / lengths).T @ residual).float()
+    directions.addmm_(directions @ basis.T, basis, alpha=-1)  # where little was left of `rows`, rounding shows
+    return inside, (vectors[:, :q] * lengths).float(), directions

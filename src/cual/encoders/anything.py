@@ -1,0 +1,75 @@
+"""Features of whatever a user names: a features file or folder as it is, images and text encoded, and kept."""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from cual import features
+from cual.encoders.base import IMAGES, TEXTS, Encoder, Setup, make
+from cual.encoders.embedding import Outcome, embed
+from cual.encoders.sources import Columns, Source, holds_text, open_source
+from cual.encoders.weights import cache_folder
+from cual.errors import BadFile
+from cual.features import Features
+from cual.features_folder import FeaturesFolder, is_features_folder
+
+FEATURES = (".npz", ".npy")
+
+
+def features_of(
+    path: str | Path,
+    encoder: str | Encoder | None = None,
+    cache: Path | None = None,
+    setup: Setup | None = None,
+    columns: Columns | None = None,
+    report: Callable[[Source, Outcome], None] | None = None,
+) -> Features:
+    """Features of a file or folder, encoded where they are not features yet.
+
+    Parameters
+    ----------
+    path
+        A features file or folder; a folder of images; a table of text; a Hugging Face dataset on disk.
+    encoder
+        Name of the encoder, or one; for images and for text there is a default. Features need none.
+    cache
+        Where encoded features are kept; only what changed since is encoded again.
+    setup
+        Device, precision, weights; its `progress` is called while encoding.
+    columns
+        Columns of a table.
+    report
+        Called with what was encoded, before the features are returned.
+    """
+    path = Path(path)
+    if is_features(path):
+        return features.read(path)
+    setup, source = setup or Setup(), open_source(path, columns)
+    if encoder is None or isinstance(encoder, str):
+        encoder = make(encoder or (IMAGES if source.kind == "image" else TEXTS), setup)
+    key = hashlib.sha256(f"{path.resolve()} {encoder.fingerprint} {columns}".encode()).hexdigest()[:24]
+    folder = (cache or cache_folder() / "embeddings") / key
+    outcome = embed(source, encoder, folder, progress=setup.progress)
+    if report is not None:
+        report(source, outcome)
+    return _current(source, FeaturesFolder.open(folder)).features()
+
+
+def is_features(path: Path) -> bool:
+    """Whether a path holds features already, rather than something to encode."""
+    if path.is_dir():
+        return is_features_folder(path)
+    if path.suffix in (".parquet", ".pq") and path.is_file():
+        return not holds_text(path)
+    return path.suffix in FEATURES or not path.exists()
+
+
+def _current(source: Source, held: FeaturesFolder) -> FeaturesFolder:
+    """Rows of the items that the source has now, in its order; the cache may remember others."""
+    found = ((item, held.row_of.get(item.id)) for item in source.items)
+    rows = [row for item, row in found if row is not None and held.stamps[row] == item.stamp]
+    if not rows:
+        raise BadFile(f"{source.path}: none of its {len(source)} {source.kind}s could be decoded")
+    return held.select(np.array(rows, dtype=np.int64))

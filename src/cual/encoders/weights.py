@@ -1,0 +1,155 @@
+"""Files from elsewhere: fetched once into the cache, resumed, checked by hash. Weights load without pickle."""
+
+import hashlib
+import http.client
+import json
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from cual.errors import BadFile, DamagedFile, Unavailable
+from cual.storage import write_bytes
+from cual.types import Progress
+
+TIMEOUT = 30.0
+BLOCK = 2**20
+SEEN = "downloads.json"
+"""In the cache folder: what was downloaded, when no hash was known beforehand, and what it hashed to."""
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file at its official address.
+
+    `sha256` is None where its publisher tells none and we could not check one: then the hash of the first
+    download is written down beside it, and every later use must match that.
+    """
+
+    url: str
+    sha256: str | None = None
+    most_bytes: int = 4 * 2**30
+    licence: str = ""
+
+    @property
+    def file(self) -> str:
+        return self.url.rpartition("/")[2].partition("?")[0]
+
+
+def cache_folder() -> Path:
+    """Where downloads, exported networks and embeddings are kept: `$CUAL_CACHE`, else `~/.cache/cual`."""
+    given = os.environ.get("CUAL_CACHE")
+    if given:
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cual"
+
+
+def fetch(
+    download: Download, folder: Path, sha256: str | None = None, progress: Progress | None = None
+) -> Path:
+    """The file of `download` in `folder`, downloaded if it is not there, and checked either way."""
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / download.file
+    expected = sha256 or download.sha256
+    seen = _seen(folder).get(download.url)
+    if not target.exists():
+        part = target.with_name(target.name + ".part")
+        _receive(download, part, target, progress)
+        found = file_sha256(part)
+        if found != (expected or seen or found):
+            part.unlink()
+            raise DamagedFile(_wrong(download.url, found, expected or seen))
+        part.replace(target)
+        part.with_name(part.name + ".tag").unlink(missing_ok=True)
+    else:
+        found = file_sha256(target)
+    if found != (expected or seen or found):
+        raise DamagedFile(_wrong(str(target), found, expected or seen))
+    if expected is None and seen is None:
+        write_bytes(folder / SEEN, json.dumps(_seen(folder) | {download.url: found}, indent=1).encode())
+    return target
+
+
+def local(path: Path, sha256: str | None) -> Path:
+    """A file that the user names in place of a download; refused if it is not what it should be."""
+    if not path.is_file():
+        raise BadFile(f"{path}: no such file")
+    if sha256 is not None and (found := file_sha256(path)) != sha256.lower():
+        raise DamagedFile(_wrong(str(path), found, sha256))
+    return path
+
+
+def file_sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def load_torch(path: Path) -> Mapping[str, Any]:
+    """The tensors of a torch or safetensors file. Nothing in the file can run: `weights_only`."""
+    import pickle
+
+    import torch
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        held = torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, SafetensorError, RuntimeError, EOFError, ValueError, KeyError) as error:
+        raise BadFile(f"{path} holds no plain weights: {str(error).splitlines()[0][:200]}") from error
+    if not isinstance(held, Mapping):
+        raise BadFile(f"{path} holds a {type(held).__name__}, not weights by name")
+    return cast(Mapping[str, Any], held)
+
+
+def _receive(download: Download, part: Path, target: Path, progress: Progress | None) -> None:
+    """Download into `part`, from where it was left."""
+    tag = part.with_name(part.name + ".tag")
+    there = part.stat().st_size if part.exists() and tag.exists() else 0
+    request = urllib.request.Request(download.url, headers={"User-Agent": "cual"})
+    if there:
+        request.add_header("Range", f"bytes={there}-")
+        request.add_header("If-Range", tag.read_text())
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
+            there = there if answer.status == 206 else 0
+            total = there + int(answer.headers.get("Content-Length") or 0)
+            if total > download.most_bytes:
+                raise BadFile(f"{download.url} is {total:,} bytes; expected at most {download.most_bytes:,}")
+            mark = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
+            if mark:
+                tag.write_text(mark)
+            with part.open("ab" if there else "wb") as file:
+                while block := answer.read(BLOCK):
+                    file.write(block)
+                    there += len(block)
+                    if there > download.most_bytes:
+                        raise BadFile(f"{download.url} sends more than {download.most_bytes:,} bytes")
+                    if progress is not None:
+                        progress(f"fetching {download.file}", there, max(total, there))
+            if there < total:
+                raise http.client.IncompleteRead(b"", total - there)
+    except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
+        if isinstance(error, urllib.error.HTTPError) and error.code == 416:  # the whole file is there already
+            return
+        reason = getattr(error, "reason", None) or error
+        raise Unavailable(
+            f"{download.url} could not be fetched ({reason}). Give the command again to go on, or download "
+            f"it elsewhere and put it at {target} (or name it with --weights FILE)"
+        ) from error
+
+
+def _seen(folder: Path) -> dict[str, str]:
+    file = folder / SEEN
+    try:
+        return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    except ValueError as error:
+        raise DamagedFile(f"{file} is damaged; delete it") from error
+
+
+def _wrong(what: str, found: str, expected: str | None) -> str:
+    return f"{what} is refused: its SHA-256 is {found}, expected {expected}. Delete it, or fetch it again"

@@ -1,0 +1,64 @@
+"""What one iteration of the inner loop came to: a plain record, as arrays, as a JSON row and as tensors."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cual.types import AnyArray, FloatArray, IntArray, Row
+from cual.uncertainty import Threshold, Zone, zones
+
+
+@dataclass
+class Round:
+    """One iteration of the inner loop: what was scored, asked and believed. Rows are rows of the pool."""
+
+    iteration: int
+    rows: IntArray
+    scores: FloatArray
+    classes: IntArray
+    threshold: Threshold
+    asked: IntArray
+    pseudo_rows: IntArray
+    pseudo_classes: IntArray
+
+    @property
+    def zones(self) -> AnyArray:
+        """`Zone` of each of `rows`."""
+        return zones(torch.from_numpy(self.scores), self.threshold).numpy()
+
+    @property
+    def query_id(self) -> str:
+        return f"q{self.iteration}"
+
+    def summary(self) -> Row:
+        """This round as one JSON row, with a histogram of its scores."""
+        inside = self.zones
+        counts, edges = np.histogram(self.scores, bins=40)
+        return {
+            "iteration": self.iteration,
+            "t_inner": self.threshold.value,
+            "validation_mean": self.threshold.mean,
+            "validation_std": self.threshold.std,
+            "scored": len(self.rows),
+            "above": int((self.scores > self.threshold.value).sum()),
+            "zones": {zone.name.lower(): int((inside == zone).sum()) for zone in Zone},
+            "asked": len(self.asked),
+            "pseudo_labels": len(self.pseudo_rows),
+            "histogram": {"edges": edges.tolist(), "counts": counts.tolist()},
+        }
+
+    def state(self) -> dict[str, Tensor]:
+        t = self.threshold
+        arrays = {name: torch.from_numpy(getattr(self, name)) for name in _ROUND_ARRAYS}
+        return {**arrays, "threshold": torch.tensor([t.value, t.mean, t.std], dtype=torch.float64)}
+
+    @classmethod
+    def from_state(cls, iteration: int, state: Mapping[str, Tensor]) -> "Round":
+        arrays = {name: state[name].numpy() for name in _ROUND_ARRAYS}
+        return cls(iteration, threshold=Threshold(*state["threshold"].tolist()), **arrays)
+
+
+_ROUND_ARRAYS = ("rows", "scores", "classes", "asked", "pseudo_rows", "pseudo_classes")

