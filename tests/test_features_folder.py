@@ -108,7 +108,7 @@ def test_appending_later_keeps_what_is_there(tmp_path):
 
 def test_another_encoder_width_or_type_is_refused(tmp_path):
     filled(tmp_path / "f", made=MADE)
-    with pytest.raises(WrongEncoder, match="toy@0123.*other@1"):
+    with pytest.raises(WrongEncoder, match=r"toy@0123.*other@1"):
         FeaturesWriter(tmp_path / "f", 4, made=Made("other@1"))
     with pytest.raises(WrongEncoder, match="unknown encoder"):
         FeaturesWriter(tmp_path / "f", 4)
@@ -263,7 +263,7 @@ def test_a_manifest_cannot_lead_out_of_its_folder(tmp_path):
         FeaturesFolder.open(tmp_path / "f")
 
 
-# -- with an agent ------------------------------------------------------------------------------------------------
+# -- with an agent
 
 
 @pytest.fixture
@@ -322,7 +322,7 @@ def test_features_of_another_encoder_are_refused(world, tmp_path):
         writer.append(X, list(range(180)))
     other = FeaturesFolder.open(tmp_path / "other").X
     for use in (agent.predict, agent.predict_proba, agent.novelty, lambda X: agent.adapt(X, 10)):
-        with pytest.raises(WrongEncoder, match="other@1.*toy@0123"):
+        with pytest.raises(WrongEncoder, match=r"other@1.*toy@0123"):
             use(other)
     assert Agent.fit(other[:120], ["a"] * 60 + ["b"] * 60, head_options={"hidden": 8}).encoder is None
     fitted = Agent.fit(FeaturesFolder.open(tmp_path / "other").X, ["a"] * 90 + ["b"] * 90)

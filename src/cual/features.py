@@ -71,8 +71,8 @@ def read(path: str | Path, *, ids: str | None = None, labels: str | None = None)
     Parameters
     ----------
     path
-        `.npz` with `X`, optional `y`, `ids`, `class_names`; `.npy` with X alone (memory-mapped); or parquet
-        with one column of equally long lists of numbers, or else one numeric column per dimension.
+        `.npz` with `X`, optional `y`, `ids`, `class_names`, `encoder`; `.npy` with X alone (memory-mapped); or
+        parquet with one column of equally long lists of numbers, or else one numeric column per dimension.
     ids, labels
         Parquet only: the columns of ids and labels. Looked for under their usual names when not given.
     """
@@ -102,6 +102,8 @@ def write(path: str | Path, features: Features) -> None:
         arrays["ids"] = features.ids
     if features.class_names is not None:
         arrays["class_names"] = np.array(features.class_names)
+    if features.encoder is not None:
+        arrays["encoder"] = np.array(features.encoder)
     for name, array in arrays.items():
         if array.dtype.hasobject:
             raise BadFeatures(f"{name} holds Python objects; turn them into numbers or strings first")
@@ -148,16 +150,22 @@ def _read_npz(path: Path) -> Features:
         with np.load(path, allow_pickle=False) as file:
             if "X" not in file.files:
                 raise ForeignFile(f"{path} has no array X; it holds {', '.join(file.files) or 'nothing'}")
-            held = {name: file[name] for name in ("X", "y", "ids", "class_names") if name in file.files}
+            held = {
+                name: file[name] for name in ("X", "y", "ids", "class_names", "encoder") if name in file.files
+            }
     except ForeignFile:
         raise
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
         raise DamagedFile(f"{path} is damaged: {error}") from error
     except ValueError as error:  # numpy says so of object arrays, which would need pickle
         raise ForeignFile(f"{path} holds something that is not a plain array: {error}") from error
-    names = held.get("class_names")
+    names, encoder = held.get("class_names"), held.get("encoder")
     return Features(
-        held["X"], held.get("y"), held.get("ids"), None if names is None else tuple(str(n) for n in names)
+        held["X"],
+        held.get("y"),
+        held.get("ids"),
+        None if names is None else tuple(str(n) for n in names),
+        None if encoder is None else str(encoder),
     )
 
 

@@ -17,7 +17,6 @@ import json
 import logging
 import os
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -41,7 +40,7 @@ from cual.errors import (
     WrongEncoder,
 )
 from cual.features import Features
-from cual.storage import write_bytes
+from cual.storage import open_beside, write_bytes
 from cual.types import AnyArray, IntArray, Label, LazyRows, Row
 
 FORMAT = 1
@@ -515,7 +514,7 @@ def _as_rows(X: AnyArray, n: int, manifest: Manifest) -> AnyArray:
 
 def _write_npy(path: Path, rows: AnyArray) -> tuple[int, str]:
     """Put an array in its place in one step; its size and hash."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    handle, temporary = open_beside(path)
     try:
         with os.fdopen(handle, "w+b") as file:
             np.save(file, rows, allow_pickle=False)

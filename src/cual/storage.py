@@ -16,6 +16,8 @@ from cual.errors import CualError, DamagedFile, ForeignFile, NewerFormat
 
 FORMAT = 1
 _MARK = b'{"__metadata__":{"cual":'
+_UMASK = os.umask(0o022)
+os.umask(_UMASK)
 _LONGEST_HEADER = 100 * 2**20  # safetensors' own limit
 
 
@@ -31,7 +33,7 @@ def write(
 def write_bytes(path: Path, data: bytes) -> None:
     """Put `data` at `path` atomically and durably."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    handle, temporary = open_beside(path)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -41,6 +43,13 @@ def write_bytes(path: Path, data: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def open_beside(path: Path) -> tuple[int, str]:
+    """A new file in the folder of `path`, to be put in its place when whole; others may read it."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.fchmod(handle, 0o666 & ~_UMASK)  # mkstemp's own are for the owner's eyes only
+    return handle, temporary
 
 
 def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, Tensor]]:

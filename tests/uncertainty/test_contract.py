@@ -79,6 +79,11 @@ def test_extend_leaves_the_model_alone(uncertainty, features):
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state().items())
 
 
+def test_extend_by_nothing_changes_nothing(uncertainty, features):
+    model, X = uncertainty.fit(features(50)), features(20, draw=1)
+    assert torch.equal(uncertainty.distances(X, [model.extend(X[:0])]), uncertainty.distances(X, [model]))
+
+
 def test_inputs_are_left_alone(uncertainty, features):
     samples, X = features(50), features(50, draw=1)
     uncertainty.distances(X, [uncertainty.fit(samples).extend(X)])

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from typer.core import TyperGroup
 
-from cual.cli import bench, demo, learning
+from cual.cli import bench, data, demo, embed, learning
 from cual.cli.output import err
 from cual.errors import CualError
 
@@ -45,8 +45,12 @@ app = typer.Typer(
     [cyan]cual adapt v0.agent new.npz -o v1.agent --budget 20[/cyan]       be asked about 20 of the new samples
 
     [cyan]cual predict v1.agent more.npz -o out.csv[/cyan]                 label the rest
+
+    A folder of images or a table of text does as well; [bold]cual embed[/bold] makes features of it once.
     """,
 )
 learning.add_to(app)
+embed.add_to(app)
 demo.add_to(app)
 app.add_typer(bench.app, name="bench")
+app.add_typer(data.app, name="data")

@@ -7,6 +7,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from cual.cli.embed import EncoderName, Weights, encoded
 from cual.cli.output import Bars, check_free, listed, out, pairs
 
 if TYPE_CHECKING:
@@ -15,7 +16,11 @@ if TYPE_CHECKING:
 
 Features_ = Annotated[
     Path,
-    typer.Argument(metavar="FEATURES", help="Features: .npz with X (and y, ids, class_names), or parquet."),
+    typer.Argument(
+        metavar="FEATURES",
+        help="Features: .npz with X (and y, ids, class_names), parquet, or a features folder; or a folder of "
+        "images or a table of text.",
+    ),
 ]
 AgentFile = Annotated[Path, typer.Argument(metavar="AGENT", help="The agent's file.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output file if it exists.")]
@@ -42,31 +47,34 @@ def fit(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="Change an option of the method; may be repeated."),
     ] = None,
+    encoder: EncoderName = None,
+    weights: Weights = None,
     device: Device = "cpu",
     force: Force = False,
 ) -> None:
-    """Learn the first classes from labelled features.
+    """Learn the first classes from labelled features, images or text.
 
-    The file needs labels: [bold]y[/bold] in an .npz, a column [bold]label[/bold] in parquet.
+    Labels are [bold]y[/bold] in an .npz, a column [bold]label[/bold] in a table, the folder of an image.
 
     [cyan]cual fit first.npz -o v0.agent[/cyan]
 
     [cyan]cual fit first.parquet -o v0.agent --method er-entropy --seed 1 --buffer 5000[/cyan]
 
     [cyan]cual fit first.npz -o v0.agent --option alpha=0.1 --option head_options.hidden=1024[/cyan]
+
+    [cyan]cual fit photos -o v0.agent --encoder efficientnet-lite0[/cyan]
     """
     from cual.agent import Agent
     from cual.cli.reading import check_device, read_method, read_options
-    from cual.features import read
 
     check_free(output, force)
     options = read_options(option or [])
     chosen = read_method(method, options if buffer is None else {**options, "buffer": buffer})
     check_device(device)
-    held = read(features)
+    held = encoded(features, encoder, weights, device)
     bars = Bars()
     try:
-        agent = Agent.fit(held.X, held.labels(), chosen, seed, device, progress=bars)
+        agent = Agent.fit(held.X, held.labels(), chosen, seed, device, progress=bars, encoder=held.encoder)
     finally:
         bars.clear()
     agent.save(output)
@@ -78,7 +86,12 @@ def fit(
 def adapt(
     agent: AgentFile,
     pool: Annotated[
-        Path, typer.Argument(metavar="POOL", help="Features without labels: .npz with X and ids, or parquet.")
+        Path,
+        typer.Argument(
+            metavar="POOL",
+            help="Without labels: .npz with X and ids, parquet, a features folder; or a folder of images, "
+            "or a table of text.",
+        ),
     ],
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="NEW_AGENT", help="Where to write the next agent.")
@@ -101,6 +114,7 @@ def adapt(
         Path | None,
         typer.Option(metavar="JSONL", help="Write what was asked, why, and what was answered, line by line."),
     ] = None,
+    weights: Weights = None,
     device: Device = "cpu",
     force: Force = False,
 ) -> None:
@@ -121,13 +135,13 @@ def adapt(
     from cual.agent import Agent
     from cual.cli.reading import check_device, read_answers, read_budget
     from cual.cli.tasks import ask_person, from_file, open_task, write_ledger
-    from cual.features import read
     from cual.pool import Pool
 
     check_free(output, force)
     wanted, bars = read_budget(budget), Bars()
     before = Agent.load(agent, check_device(device))
-    held = read(pool)
+    held = encoded(pool, None, weights, device, before.encoder)
+    before.check_encoder(held.encoder, str(pool))
     unlabelled = Pool(held.X, held.ids)
     answers = None if labels is None else read_answers(labels, before.names, unlabelled.ids)
     kept = task or output.with_name(output.name + ".task")
@@ -154,6 +168,7 @@ def predict(
         Path | None,
         typer.Option("--output", "-o", metavar="CSV", help="Where to write; to the terminal if not given."),
     ] = None,
+    weights: Weights = None,
     device: Device = "cpu",
     force: Force = False,
 ) -> None:
@@ -169,12 +184,12 @@ def predict(
     from cual.agent import Agent
     from cual.cli.predictions import predicted, write_csv
     from cual.cli.reading import check_device
-    from cual.features import read
 
     if output is not None:
         check_free(output, force)
     loaded = Agent.load(agent, check_device(device))
-    held = read(features)
+    held = encoded(features, None, weights, device, loaded.encoder)
+    loaded.check_encoder(held.encoder, str(features))
     bars = Bars()
     try:
         rows = predicted(loaded, held, bars)
@@ -201,7 +216,8 @@ def info(agent: AgentFile) -> None:
                 "version": str(loaded.version),
                 "method": f"{loaded.method.name}: {escape(loaded.method.summary)}",
                 "classes": f"{len(loaded.names)}: {classes}",
-                "features": f"{loaded.width} wide",
+                "features": f"{loaded.width} wide"
+                + (f", of {escape(loaded.encoder)}" if loaded.encoder else ""),
                 "seed": str(loaded.seed),
                 "memory": f"{len(loaded.replay)} of {loaded.replay.capacity} samples",
                 "validation": f"{len(loaded.validation)} samples",

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from cual import features
-from cual.encoders.base import IMAGES, TEXTS, Encoder, Setup, make
+from cual.encoders.base import Encoder, Setup, default, make
 from cual.encoders.embedding import Outcome, embed
 from cual.encoders.sources import Columns, Source, holds_text, open_source
 from cual.encoders.weights import cache_folder
@@ -48,7 +48,7 @@ def features_of(
         return features.read(path)
     setup, source = setup or Setup(), open_source(path, columns)
     if encoder is None or isinstance(encoder, str):
-        encoder = make(encoder or (IMAGES if source.kind == "image" else TEXTS), setup)
+        encoder = make(encoder or default(source.kind), setup)
     key = hashlib.sha256(f"{path.resolve()} {encoder.fingerprint} {columns}".encode()).hexdigest()[:24]
     folder = (cache or cache_folder() / "embeddings") / key
     outcome = embed(source, encoder, folder, progress=setup.progress)

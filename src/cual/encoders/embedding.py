@@ -3,6 +3,7 @@
 import csv
 import io
 import time
+import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -83,7 +84,8 @@ def embed(
         raise DuplicateIds(f"{source.path}: two items have the same id")
     made = Made(encoder.fingerprint, encoder.preprocessing)
     began, outcome = time.perf_counter(), Outcome()
-    with FeaturesWriter(folder, encoder.dim, dtype, made, shard_rows) as writer:
+    with warnings.catch_warnings(), FeaturesWriter(folder, encoder.dim, dtype, made, shard_rows) as writer:
+        warnings.filterwarnings("ignore", module="PIL")  # of odd metadata, and of half a bomb's size
         waiting = [i for i in source.items if i.id not in writer or writer.stamp(i.id) != i.stamp]
         outcome.reused = len(source) - len(waiting)
         decoded = _decoded(waiting, encoder, workers or cores())

@@ -72,11 +72,11 @@ def python(target: str, setup: Setup, *, kind: str = "image") -> FunctionEncoder
 def _module(name: str) -> Any:
     if not name.endswith(".py"):
         return importlib.import_module(name)
-    spec = importlib.util.spec_from_file_location(Path(name).stem, name)
+    spec = importlib.util.spec_from_file_location(f"cual_encoder_{Path(name).stem}", name)
     if spec is None or spec.loader is None:
         raise ImportError(f"{name} is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(spec.name, module)
+    sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
 
@@ -91,8 +91,9 @@ def _probe(kind: Kind) -> Any:
 
 def _source_sha256(function: Function) -> str:
     """Hash of the file that the function is written in: whatever changes there may change the features."""
+    written = function if inspect.isroutine(function) else type(function)
     try:
-        source = inspect.getsource(inspect.getmodule(function) or function)
+        source = Path(inspect.getsourcefile(written) or "").read_bytes()
     except (OSError, TypeError):
-        source = getattr(function, "__qualname__", repr(type(function)))
-    return hashlib.sha256(source.encode()).hexdigest()
+        source = getattr(written, "__qualname__", repr(written)).encode()
+    return hashlib.sha256(source).hexdigest()

@@ -1,7 +1,6 @@
 """Images: decode what may be broken, huge or hostile, then resize and crop exactly as a network wants it."""
 
 import math
-import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -14,7 +13,7 @@ from cual.errors import BadImage
 from cual.types import Row
 
 SUFFIXES = frozenset((".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"))
-FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM", "MPO")
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 """Decoders that files may reach: each one more is one more to trust with files of strangers."""
 MOST_PIXELS = 178_956_970
 """Pillow's own limit for a certain decompression bomb: 1/2 GiB of RGB."""
@@ -81,15 +80,13 @@ def open_image(file: Path | IO[bytes], shorter: int = 256, most_pixels: int = MO
         Larger images are refused before they are decoded.
     """
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Pillow warns of odd metadata and of half the bomb's size
-            with Image.open(file, formats=FORMATS) as image:
-                width, height = image.size
-                if width * height > most_pixels:
-                    raise BadImage(f"{width} × {height} pixels are more than the {most_pixels:,} allowed")
-                _reduce(image, shorter)
-                image.load()
-                return _rgb(ImageOps.exif_transpose(image))
+        with Image.open(file, formats=FORMATS) as image:
+            width, height = image.size
+            if width * height > most_pixels:
+                raise BadImage(f"{width} × {height} pixels are more than the {most_pixels:,} allowed")
+            _reduce(image, shorter)
+            image.load()
+            return _rgb(ImageOps.exif_transpose(image))
     except BadImage:
         raise
     except Image.DecompressionBombError as error:
@@ -102,7 +99,7 @@ def open_image(file: Path | IO[bytes], shorter: int = 256, most_pixels: int = MO
 
 def _reduce(image: Any, shorter: int) -> None:
     """Let the JPEG decoder drop detail that resizing would throw away."""
-    if image.format in ("JPEG", "MPO"):
+    if image.format in ("JPEG", "MPO"):  # an MPO is opened as the JPEG that it begins with
         factor = min(image.size) / (DRAFT * shorter)
         if factor >= 2:
             wanted = tuple(math.ceil(side / factor) for side in image.size)

@@ -31,6 +31,8 @@ class Download:
 
     url: str
     sha256: str | None = None
+    md5: str | None = None
+    """What its publisher tells where that is no SHA-256: finds damage, if not malice."""
     most_bytes: int = 4 * 2**30
     licence: str = ""
 
@@ -48,7 +50,11 @@ def cache_folder() -> Path:
 
 
 def fetch(
-    download: Download, folder: Path, sha256: str | None = None, progress: Progress | None = None
+    download: Download,
+    folder: Path,
+    sha256: str | None = None,
+    progress: Progress | None = None,
+    otherwise: str = "or name it with --weights FILE",
 ) -> Path:
     """The file of `download` in `folder`, downloaded if it is not there, and checked either way."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -57,13 +63,22 @@ def fetch(
     seen = _seen(folder).get(download.url)
     if not target.exists():
         part = target.with_name(target.name + ".part")
-        _receive(download, part, target, progress)
+        try:
+            _receive(download, part, progress)
+        except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
+            reason = getattr(error, "reason", None) or error
+            raise Unavailable(
+                f"{download.url} could not be fetched ({reason}). Give the command again to go on, or download "
+                f"it elsewhere and put it at {target} ({otherwise})"
+            ) from error
         found = file_sha256(part)
-        if found != (expected or seen or found):
+        right_md5 = download.md5 is None or file_digest(part, "md5") == download.md5
+        if found != (expected or seen or found) or not right_md5:
             part.unlink()
-            raise DamagedFile(_wrong(download.url, found, expected or seen))
+            _tag(part).unlink(missing_ok=True)
+            raise DamagedFile(_wrong(download.url, found, expected or seen or f"MD5 {download.md5}"))
         part.replace(target)
-        part.with_name(part.name + ".tag").unlink(missing_ok=True)
+        _tag(part).unlink(missing_ok=True)
     else:
         found = file_sha256(target)
     if found != (expected or seen or found):
@@ -83,8 +98,12 @@ def local(path: Path, sha256: str | None) -> Path:
 
 
 def file_sha256(path: Path) -> str:
+    return file_digest(path, "sha256")
+
+
+def file_digest(path: Path, kind: str) -> str:
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(file, kind).hexdigest()
 
 
 def load_torch(path: Path) -> Mapping[str, Any]:
@@ -106,41 +125,43 @@ def load_torch(path: Path) -> Mapping[str, Any]:
     return cast(Mapping[str, Any], held)
 
 
-def _receive(download: Download, part: Path, target: Path, progress: Progress | None) -> None:
+def _receive(download: Download, part: Path, progress: Progress | None) -> None:
     """Download into `part`, from where it was left."""
-    tag = part.with_name(part.name + ".tag")
+    tag = _tag(part)
     there = part.stat().st_size if part.exists() and tag.exists() else 0
     request = urllib.request.Request(download.url, headers={"User-Agent": "cual"})
     if there:
         request.add_header("Range", f"bytes={there}-")
         request.add_header("If-Range", tag.read_text())
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
-            there = there if answer.status == 206 else 0
-            total = there + int(answer.headers.get("Content-Length") or 0)
-            if total > download.most_bytes:
-                raise BadFile(f"{download.url} is {total:,} bytes; expected at most {download.most_bytes:,}")
-            mark = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
-            if mark:
-                tag.write_text(mark)
-            with part.open("ab" if there else "wb") as file:
-                while block := answer.read(BLOCK):
-                    file.write(block)
-                    there += len(block)
-                    if there > download.most_bytes:
-                        raise BadFile(f"{download.url} sends more than {download.most_bytes:,} bytes")
-                    if progress is not None:
-                        progress(f"fetching {download.file}", there, max(total, there))
-            if there < total:
-                raise http.client.IncompleteRead(b"", total - there)
-    except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
-        if isinstance(error, urllib.error.HTTPError) and error.code == 416:  # the whole file is there already
+        answer = urllib.request.urlopen(request, timeout=TIMEOUT)
+    except urllib.error.HTTPError as error:
+        if error.code == 416:  # nothing lies beyond what is there: it is whole
             return
-        reason = getattr(error, "reason", None) or error
-        raise Unavailable(
-            f"{download.url} could not be fetched ({reason}). Give the command again to go on, or download "
-            f"it elsewhere and put it at {target} (or name it with --weights FILE)"
-        ) from error
+        raise
+    with answer:
+        there = there if answer.status == 206 else 0
+        total = there + int(answer.headers.get("Content-Length") or 0)
+        if total > download.most_bytes:
+            raise BadFile(f"{download.url} is {total:,} bytes; expected at most {download.most_bytes:,}")
+        mark = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
+        if mark:
+            tag.write_text(mark)
+        with part.open("ab" if there else "wb") as file:
+            while block := answer.read(BLOCK):
+                file.write(block)
+                there += len(block)
+                if there > download.most_bytes:
+                    raise BadFile(f"{download.url} sends more than {download.most_bytes:,} bytes")
+                if progress is not None:
+                    progress(f"fetching {download.file}", there, max(total, there))
+        if there < total:
+            raise http.client.IncompleteRead(b"", total - there)
+
+
+def _tag(part: Path) -> Path:
+    """Beside what was received so far: the version of the file that it is of."""
+    return part.with_name(part.name + ".tag")
 
 
 def _seen(folder: Path) -> dict[str, str]:

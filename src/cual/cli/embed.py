@@ -1,0 +1,241 @@
+"""`cual embed`: images and text to features on disk; `encoded` does it in passing for the other commands."""
+
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+from cual.cli.output import Bars, counted, err, out, pairs
+from cual.errors import BadOption, Unavailable
+
+if TYPE_CHECKING:
+    from cual.encoders.base import Setup
+    from cual.encoders.embedding import Outcome
+    from cual.encoders.sources import Source
+    from cual.features import Features
+
+EncoderName = Annotated[
+    str | None,
+    typer.Option(
+        "--encoder",
+        metavar="NAME",
+        help="efficientnet-lite0 (images), all-minilm-l6-v2 (text), swav-resnet50, dino-vits16, hf:NAME, "
+        "onnx:FILE, python:module:function; options as in dino-vits16?block=11.",
+    ),
+]
+Weights = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Local weights of the encoder, in place of a download.")
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(no_args_is_help=True)(embed)
+
+
+def embed(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SOURCE",
+            help="A folder of images (DIR/class/image.jpg), a table of text (.csv, .tsv, .jsonl, also .gz, "
+            ".parquet), or a Hugging Face dataset on disk.",
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FEATURES", help="A features folder, or a file that ends in .npz."
+        ),
+    ],
+    encoder: EncoderName = None,
+    weights: Weights = None,
+    sha256: Annotated[str | None, typer.Option(metavar="HEX", help="What the weights must hash to.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, or auto: cuda where it is there.")] = "auto",
+    precision: Annotated[
+        str, typer.Option(help="Arithmetic of the network: float32, bfloat16 or float16.")
+    ] = "float32",
+    dtype: Annotated[str | None, typer.Option(help="Type on disk: float16 (the default) or float32.")] = None,
+    batch: Annotated[
+        int | None, typer.Option(min=1, help="Items per call of the network; 32 images or 256 texts.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Threads that decode; one per core.")] = None,
+    text: Annotated[str | None, typer.Option(metavar="COLUMN", help="The table's column of text.")] = None,
+    label: Annotated[str | None, typer.Option(metavar="COLUMN", help="The table's column of labels.")] = None,
+    id_column: Annotated[
+        str | None, typer.Option("--id", metavar="COLUMN", help="The table's column of ids.")
+    ] = None,
+) -> None:
+    """Encode images or text once, into features on disk.
+
+    Stopped or killed, the same command goes on where it was; called again later, it encodes what is new or has
+    changed. Images that cannot be read are skipped, and listed in [bold]skipped.csv[/bold] in the folder.
+
+    [cyan]cual embed photos -o photos.features[/cyan]
+
+    [cyan]cual embed photos -o photos.dino --encoder dino-vits16 --device cuda --precision bfloat16[/cyan]
+
+    [cyan]cual embed intents.csv.gz -o intents.features --encoder all-minilm-l6-v2[/cyan]
+
+    Exit code 0: done, even if some images were skipped; 1: not one could be read.
+    """
+    check_packages()
+    from cual.encoders.base import default, make
+    from cual.encoders.embedding import embed
+    from cual.encoders.sources import Columns, open_source
+
+    to_file = output.suffix == ".npz"
+    if to_file and output.exists():
+        raise BadOption(f"{output} exists; delete it, or give another name")
+    folder = output.with_name(f".{output.name}.parts") if to_file else output
+    held = open_source(source, Columns(text, label, id_column))
+    setup = _setup(device, precision, weights, sha256)
+    chosen = make(encoder or default(held.kind), setup)
+    with _display() as shown:
+        bar = shown.add_task(f"encoding {held.kind}s", total=None)
+
+        def progress(stage: str, done: int, total: int) -> None:
+            shown.update(bar, completed=done, total=total)
+
+        outcome = embed(held, chosen, folder, dtype, batch, workers, progress)
+    if to_file and outcome.encoded + outcome.reused:
+        _as_file(folder, output)
+    _summarise(held, chosen, outcome, output, folder)
+    if not outcome.encoded + outcome.reused:
+        raise typer.Exit(1)
+
+
+def encoded(
+    path: Path, encoder: str | None, weights: Path | None, device: str, known: str | None = None
+) -> "Features":
+    """Features of what a command was given; images and text are encoded as needed, with the cache reused.
+
+    Parameters
+    ----------
+    path
+        Features, a folder of images, or a table of text.
+    encoder, weights, device
+        As the user gave them.
+    known
+        Fingerprint of the agent's encoder: what to use where none is named.
+    """
+    from cual.features import read
+    from cual.features_folder import is_features_folder
+
+    if path.suffix in (".npz", ".npy") or not path.exists() or is_features_folder(path):
+        return read(path)
+    try:
+        check_packages()
+    except Unavailable:
+        if path.suffix in (".parquet", ".pq"):
+            return read(path)
+        raise
+    from cual.encoders import features_of
+    from cual.encoders.base import spec_of
+
+    bars = Bars()
+    setup = _setup(device, "float32", weights, None, bars)
+    try:
+        return features_of(path, encoder or (spec_of(known) if known else None), setup=setup, report=_tell_of)
+    finally:
+        bars.clear()
+
+
+def check_packages() -> None:
+    """Say how to install what images and text need, where it is not there."""
+    try:
+        importlib.import_module("cual.encoders")
+    except ImportError as error:
+        raise Unavailable(
+            f"images and text need more packages ({error}): pip install 'cual[encoders]'"
+        ) from error
+
+
+def _setup(
+    device: str, precision: str, weights: Path | None, sha256: str | None, progress: Any = None
+) -> "Setup":
+    import torch
+
+    from cual.cli.reading import check_device
+    from cual.encoders.base import Setup
+
+    if precision not in ("float32", "bfloat16", "float16"):
+        raise BadOption(f"--precision is float32, bfloat16 or float16, not {precision!r}")
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    return Setup(check_device(device), precision, weights, sha256, progress=progress or Bars())
+
+
+def _as_file(folder: Path, file: Path) -> None:
+    """Turn a features folder into an .npz."""
+    import shutil
+
+    import numpy as np
+
+    from cual.features import Features, read, write
+
+    held = read(folder)
+    write(file, Features(np.asarray(held.X), held.y, held.ids, encoder=held.encoder))
+    shutil.rmtree(folder)
+
+
+def _summarise(source: "Source", encoder: Any, outcome: "Outcome", output: Path, folder: Path) -> None:
+    rows = {
+        "encoded": f"{counted(outcome.encoded, source.kind)} in {outcome.seconds:.1f} s "
+        f"({outcome.rate:.1f} per second)",
+        "encoder": f"{escape(encoder.fingerprint)}, {encoder.dim} wide",
+        "features": escape(str(output)),
+    }
+    if outcome.reused:
+        rows["were there"] = str(outcome.reused)
+    out.print(pairs(rows), highlight=False)
+    listed = folder / "skipped.csv"
+    _warn(outcome, f"; all are listed in {listed}" if listed.exists() else "")
+
+
+def _tell_of(source: "Source", outcome: "Outcome") -> None:
+    if outcome.encoded:
+        said = (
+            f"encoded {counted(outcome.encoded, source.kind)} of {source.path}, {outcome.reused} from the cache"
+        )
+        err.print(escape(said), highlight=False, soft_wrap=True)
+    _warn(outcome, "")
+
+
+def _warn(outcome: "Outcome", more: str) -> None:
+    if outcome.skipped:
+        first = outcome.skipped[0]
+        said = f"{len(outcome.skipped)} could not be read and were skipped: {first.source} ({first.reason})"
+        said += ", …" + more if len(outcome.skipped) > 1 else more
+        err.print(escape(said), style="yellow", highlight=False, soft_wrap=True)
+
+
+class _Rate(ProgressColumn):
+    """Items per second."""
+
+    def render(self, task: Task) -> Text:
+        return Text("" if task.speed is None else f"{task.speed:.1f}/s")
+
+
+def _display() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Rate(),
+        TimeRemainingColumn(),
+        console=err,
+        transient=True,
+        disable=not err.is_terminal,
+    )

@@ -1,0 +1,202 @@
+"""Embedding: everything readable is encoded once, whatever happens in between; the rest is listed."""
+
+import csv
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from cual.encoders import FunctionEncoder, Setup, features_of
+from cual.encoders.embedding import embed
+from cual.encoders.sources import Item, Source, open_source
+from cual.errors import BadFile, BadOption, DuplicateIds, WrongEncoder
+from cual.features import Features, read, write
+from cual.features_folder import FeaturesFolder
+
+TOY = Path(__file__).parent / "toy.py"
+
+
+def colours(images):
+    return [np.asarray(i, float).mean(axis=(0, 1)) / 10 for i in images]
+
+
+ENCODER = FunctionEncoder(colours, "colours", version="1")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Ten images of two classes, each of its own colour, and three that cannot be read."""
+    for i in range(10):
+        file = tmp_path / "images" / "ab"[i % 2] / f"{i}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8), (10 * i, 20, 30)).save(file)
+    good = (tmp_path / "images" / "a" / "0.png").read_bytes()
+    (tmp_path / "images" / "a" / "cut.png").write_bytes(good[:40])
+    (tmp_path / "images" / "b" / "empty.jpg").write_bytes(b"")
+    (tmp_path / "images" / "b" / "text.gif").write_bytes(b"hello")
+    return tmp_path / "images"
+
+
+def test_everything_readable_is_there_and_the_rest_is_listed(folder, tmp_path):
+    seen = []
+    outcome = embed(
+        open_source(folder),
+        ENCODER,
+        tmp_path / "f",
+        batch=4,
+        progress=lambda *told: seen.append(told),
+        dtype="float32",
+    )
+    held = FeaturesFolder.open(tmp_path / "f")
+    assert (outcome.encoded, outcome.reused, len(outcome.skipped)) == (10, 0, 3)
+    assert outcome.rate > 0
+    assert seen[-1] == ("encoding", 13, 13) or seen[-1][1] <= 13
+    for sample, label, source, x in zip(held.ids, held.labels, held.sources, held.X[:], strict=True):
+        i = int(Path(sample).stem)
+        assert label == "ab"[i % 2]
+        assert source == str(folder / sample)
+        assert x.tolist() == [i, 2, 3]
+    rows = list(csv.DictReader((tmp_path / "f" / "skipped.csv").open()))
+    assert {Path(r["source"]).name for r in rows} == {"cut.png", "empty.jpg", "text.gif"}
+    assert all(r["reason"] for r in rows)
+    assert held.manifest.made.fingerprint == ENCODER.fingerprint
+
+
+def test_only_what_changed_is_encoded_again(folder, tmp_path):
+    embed(open_source(folder), ENCODER, tmp_path / "f")
+    Image.new("RGB", (9, 9), (200, 0, 0)).save(folder / "a" / "0.png")
+    Image.new("RGB", (9, 9), (100, 0, 0)).save(folder / "a" / "cut.png")
+    outcome = embed(open_source(folder), ENCODER, tmp_path / "f")
+    assert (outcome.encoded, outcome.reused, len(outcome.skipped)) == (2, 9, 2)
+    held = FeaturesFolder.open(tmp_path / "f")
+    assert held.X[held.row_of["a/0.png"]].tolist() == [20, 0, 0]
+    assert len(held) == 11
+
+
+def test_refusals(folder, tmp_path):
+    with pytest.raises(BadOption, match="holds images, but letters encodes texts"):
+        embed(
+            open_source(folder),
+            FunctionEncoder(lambda t: np.ones((len(t), 1)), "letters", "text"),
+            tmp_path / "f",
+        )
+    twice = Source(folder, "image", [open_source(folder).items[0]] * 2)
+    with pytest.raises(DuplicateIds):
+        embed(twice, ENCODER, tmp_path / "f")
+    embed(open_source(folder), ENCODER, tmp_path / "f")
+    other = FunctionEncoder(colours, "colours", version="2")
+    with pytest.raises(WrongEncoder, match="colours@"):
+        embed(open_source(folder), other, tmp_path / "f")
+
+
+def test_an_encoder_that_fails_loses_nothing_before_it(folder, tmp_path):
+    calls = []
+
+    def fails(images):
+        calls.append(len(images))
+        if len(calls) > 3:
+            raise RuntimeError("out of memory")
+        return colours(images)
+
+    broken = FunctionEncoder(fails, "colours", version="1")
+    with pytest.raises(RuntimeError, match="out of memory"):
+        embed(open_source(folder), broken, tmp_path / "f", batch=2)
+    assert len(FeaturesFolder.open(tmp_path / "f")) == 4
+    assert embed(open_source(folder), ENCODER, tmp_path / "f").encoded == 6
+
+
+KILLED = """
+import sys, time
+from cual.encoders import FunctionEncoder
+from cual.encoders.embedding import embed
+from cual.encoders.sources import Item, Source
+def slowly(texts):
+    print(len(texts), flush=True)
+    time.sleep(0.002)
+    return [[len(t)] for t in texts]
+items = [Item(i, lambda _, i=i: str(i), stamp="x") for i in range(2000)]
+encoder = FunctionEncoder(slowly, "n", "text", "1")
+outcome = embed(Source("x", "text", items), encoder, sys.argv[1], batch=4, shard_rows=32)
+print("encoded", outcome.encoded, "reused", outcome.reused)
+"""
+
+
+def test_a_killed_embedding_goes_on(tmp_path):
+    for _ in range(2):
+        process = subprocess.Popen([sys.executable, "-c", KILLED, tmp_path / "f"], stdout=subprocess.PIPE)
+        for _ in range(60):
+            process.stdout.readline()
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+    before = len(FeaturesFolder.open(tmp_path / "f"))
+    assert before > 200
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, tmp_path / "f"], capture_output=True, text=True, check=True
+    )
+    assert f"encoded {2000 - before} reused {before}" in done.stdout
+    held = FeaturesFolder.open(tmp_path / "f")
+    held.verify()
+    assert sorted(held.ids) == list(range(2000))
+
+
+def test_interrupting_keeps_what_was_encoded(tmp_path):
+    def encode(texts):
+        if "9" in texts:
+            raise KeyboardInterrupt
+        return [[len(t)] for t in texts]
+
+    items = [Item(i, lambda _, i=i: str(i)) for i in range(20)]
+    with pytest.raises(KeyboardInterrupt):
+        embed(
+            Source(Path("x"), "text", items), FunctionEncoder(encode, "n", "text", "1"), tmp_path / "f", batch=2
+        )
+    assert len(FeaturesFolder.open(tmp_path / "f")) == 8
+
+
+# -- features of anything
+
+
+def test_features_of_images_are_kept_and_reused(folder, tmp_path):
+    told = []
+    for _ in range(2):
+        features = features_of(
+            folder,
+            f"python:{TOY}:brightness",
+            tmp_path / "cache",
+            report=lambda s, o: told.append((o.encoded, o.reused)),
+        )
+    assert told == [(10, 0), (0, 10)]
+    assert features.X.shape == (10, 4)
+    assert set(features.labels()) == {"a", "b"}
+    assert features.encoder.startswith(f"python:{TOY}:brightness@")
+    (folder / "a" / "0.png").unlink()
+    (folder / "a" / "2.png").write_bytes(b"broken now")
+    left = features_of(folder, f"python:{TOY}:brightness", tmp_path / "cache")
+    assert "a/0.png" not in left.ids
+    assert "a/2.png" not in left.ids
+    assert len(left) == 8
+
+
+def test_features_of_text_and_of_features(tmp_path):
+    (tmp_path / "t.csv").write_text("text,label\nabc,x\nbcd,y\n")
+    features = features_of(tmp_path / "t.csv", "python:toy:letters?kind=text", tmp_path / "cache", Setup())
+    assert features.labels().tolist() == ["x", "y"]
+    assert features.X[:].tolist() == [[1, 1, 1, 0, 0, 3], [0, 1, 1, 1, 0, 3]]
+    write(tmp_path / "f.npz", Features(np.eye(2)))
+    assert features_of(tmp_path / "f.npz").X.shape == (2, 2)
+    folder = next((tmp_path / "cache").iterdir())
+    assert read(folder).sha256() == features_of(folder).sha256()
+    with pytest.raises(BadFile, match="no such file"):
+        features_of(tmp_path / "missing")
+
+
+def test_nothing_readable_is_an_error(tmp_path):
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "x.png").write_bytes(b"")
+    with pytest.raises(BadFile, match="none of its 1 images could be decoded"):
+        features_of(tmp_path / "d", ENCODER, tmp_path / "cache")
