@@ -17,7 +17,7 @@ demo: $(INSTALLED)  ## learn digits one by one and write out/demo/demo.html (abo
 	$(BIN)/cual demo --out out/demo
 
 test: $(INSTALLED)  ## run all tests and the examples in docstrings
-	OMP_WAIT_POLICY=passive $(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
 check: $(INSTALLED)  ## format, lint and types
 	$(BIN)/ruff format --check .

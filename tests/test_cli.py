@@ -114,13 +114,14 @@ def test_fit_takes_method_seed_and_options(desk: Desk, tmp_path: Path) -> None:
         (("--method", "magic"), "no method is called 'magic'; known: cual"),
         (("--option", "alfa=1"), "no option 'alfa'"),
         (("--option", "alpha"), "name=value"),
-        (("--option", "alpha=much"), "alpha is 'much', but takes a value like 0.2"),
+        (("--option", "alpha=much"), "alpha is 'much', but takes a number"),
         (("--option", "iterations=2.5"), "iterations is 2.5"),
         (("--option", "ends_below_threshold=1"), "ends_below_threshold is 1"),
         (("--option", "alpha=7"), "alpha lies between 0 and 1"),
         (("--option", "head_options=3"), "head_options is 3"),
         (("--option", "head_options.hiden=3"), "has no hiden; it has hidden, epochs"),
         (("--option", "uncertainty_options.k=3"), "'fre' has no k; it has variance"),
+        (("--option", "head_options.hidden=0"), "head_options: hidden is at least 1, not 0"),
         (("--device", "abacus"), "no device 'abacus'"),
         (("--buffer", "0"), "buffer is at least 1"),
     ],
@@ -485,7 +486,7 @@ def test_demo_prints_a_table_and_names_its_page(tmp_path: Path, monkeypatch: pyt
     from cual.bench import demo
 
     quick = {"head_options": {"hidden": 16, "epochs": 1}}
-    setting = replace(demo.SETTING, methods=("cual", "er-random"), seeds=(0,), options=quick)
+    setting = replace(demo.SETTING, methods=("cual", "er-random"), seeds=(0,), first=8, options=quick)
     run_demo = demo.run_demo
     monkeypatch.setattr(demo, "run_demo", lambda out, progress: run_demo(out, progress, setting))
     said = done("demo", "--out", tmp_path).stdout

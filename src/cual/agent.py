@@ -13,9 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cual import options as check
 from cual import storage
 from cual.adaptation import Adaptation
-from cual.errors import TooFewSamples, WrongEncoder
+from cual.errors import BadOption, TooFewSamples, WrongEncoder
 from cual.heads import Head, Lesson, Samples, heads
 from cual.labels import ClassNames, read_labels
 from cual.methods import Method, methods
@@ -25,7 +26,7 @@ from cual.seeds import generator
 from cual.short_term import Accepted, long_term_lesson, part
 from cual.timing import Timings
 from cual.types import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray, Progress, Row
-from cual.uncertainty import ClassModel, Threshold, Uncertainty, s0, t_inner, uncertainties
+from cual.uncertainty import ClassModel, Threshold, Uncertainty, Warns, s0, t_inner, uncertainties
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +86,10 @@ class Agent:
         options
             Change options of the method, for example ``buffer=5000, alpha=0.1``.
         """
-        chosen = (methods[method] if isinstance(method, str) else method).but(**options)
+        chosen = methods[method] if isinstance(method, str) else method
+        if not isinstance(chosen, Method):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise BadOption(f"method is {method!r}, but takes a name or a Method")
+        chosen, seed, device = chosen.but(**options), check.whole("seed", seed, 0), check.device(device)
         features = as_features(X, "X")
         if not len(features):
             raise TooFewSamples("there are no samples to learn from")
@@ -98,6 +102,7 @@ class Agent:
         )
         uncertainty = uncertainties[chosen.uncertainty](**chosen.uncertainty_options)
         models = tuple(uncertainty.fit(train.X[train.y == c]) for c in range(len(names)))
+        warn_about(uncertainty, models)
         none = Samples(train.X[:0], train.y[:0])
         head = heads[chosen.head](width=features.shape[1], **chosen.head_options).learn(
             Lesson(len(names), train, none, none),
@@ -160,6 +165,7 @@ class Agent:
             models = tuple(
                 self.uncertainty.fit(features(kept.rows[kept.classes == c])) for c in range(n_old, len(names))
             )
+        warn_about(self.uncertainty, models)
         head = self.head
         if models:
             with timings.stage("long head"):
@@ -281,7 +287,7 @@ class Agent:
     def load(cls, path: str | os.PathLike[str], device: str | torch.device = "cpu") -> "Agent":
         """Read an agent that `save` wrote."""
         body, tensors = storage.read(path, "agent")
-        device = torch.device(device)
+        device = check.device(device)
         with storage.rebuilding(path):
             method = Method.from_json(body["method"])
             names = ClassNames(tuple(body["names"]))
@@ -298,6 +304,12 @@ class Agent:
                 tuple(body["history"]),
                 body.get("encoder"),
             )
+
+
+def warn_about(uncertainty: Uncertainty[Any], models: Sequence[ClassModel]) -> None:
+    """Let an uncertainty that knows when its models cannot work say so."""
+    if isinstance(uncertainty, Warns):
+        uncertainty.warn_about(models)
 
 
 def at_stage(progress: Progress | None, stage: str) -> Callable[[int, int], None] | None:

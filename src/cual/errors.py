@@ -81,6 +81,10 @@ class FolderInUse(CualError, RuntimeError):
     """Another process is writing into the folder."""
 
 
+class StreamsFailed(CualError, RuntimeError):
+    """Some streams of a run ended in an error; the others are finished, and running again resumes."""
+
+
 class Unavailable(CualError, RuntimeError):
     """Weights, data or a package that are not on this machine; the message says how to get them."""
 

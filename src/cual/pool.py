@@ -1,5 +1,6 @@
 """Features at the border: checked once, then read in float32 chunks. Nothing here knows of classes."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -79,9 +80,13 @@ class Pool:
         if isinstance(self._data, LazyRows):
             storage.write(path, "pool", {"ids": list(self.ids), "folder": self._data.reference()}, {})
             return
-        data = (
-            self._data if isinstance(self._data, Tensor) else torch.from_numpy(np.ascontiguousarray(self._data))
-        )
+        with warnings.catch_warnings():  # torch warns of memory maps that it must not write to; nobody does
+            warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+            data = (
+                self._data
+                if isinstance(self._data, Tensor)
+                else torch.from_numpy(np.ascontiguousarray(self._data))
+            )
         storage.write(path, "pool", {"ids": list(self.ids)}, {"X": data})
 
     @classmethod

@@ -1,14 +1,16 @@
+import json
 import re
 from html.parser import HTMLParser
 
 import pytest
 
 from cual.bench.demo import run_demo
-from cual.bench.figures import introduced_and_final
-from cual.bench.report import draw, report, terminal
+from cual.bench.figures import accuracy_over_tasks, introduced_and_final
+from cual.bench.report import compare, draw, report, terminal
 from cual.bench.results import grouped
 from cual.bench.settings import DIGITS, Setting
 from cual.errors import BadFile
+from cual.methods import methods
 
 
 class Links(HTMLParser):
@@ -66,11 +68,40 @@ def test_figures_are_the_same_bytes_again(whole, tmp_path):
 def test_figures_over_budgets_and_noise(make_row):
     rows = [make_row("cual", 0, 1, a, budget=b) for b, a in [(0.005, 0.8), (0.05, 0.9)]]
     rows += [make_row("cual", 0, 1, 0.6, wrong=0.2)]
-    drawn = {d.name: d.figure for d in draw(grouped(rows))}
+    drawn = {d.name: d.figure for d in compare(grouped(rows))}
     budgets = drawn["eurosat-r50-average-accuracy-over-budget"].axes[0].lines[0]
     assert budgets.get_ydata() == pytest.approx([80, 90])
-    noise = drawn["eurosat-r50-average-accuracy-over-wrong"].axes[0].lines[0]
+    noise = drawn["eurosat-r50-average-accuracy-over-wrong-answers"].axes[0].lines[0]
     assert noise.get_ydata() == pytest.approx([80, 60])
+
+
+def test_no_figure_has_more_lines_than_an_eye_can_follow(make_row):
+    (group,) = grouped([make_row(m, seed, t, 0.5) for m in methods for seed in (0, 1) for t in (1, 2)])
+    drawn = {d.name.removeprefix("all-"): d for d in draw(group, "all")}
+    for d in drawn.values():
+        for axes in d.figure.axes:
+            assert len(axes.lines) <= 8
+    accuracy = drawn["accuracy-over-tasks"]
+    names = [text.get_text() for text in accuracy.figure.axes[0].get_legend().get_texts()]
+    assert {"oracle", "cual", "er-entropy"} < set(names)
+    assert f"{len(methods.names()) - 8} more methods are in the table" in accuracy.caption
+    (zones,) = drawn["labels-by-zone"].figure.axes
+    assert len(zones.get_yticks()) == len(methods.names()) - 1, "all but the Oracle"
+
+
+def test_legends_follow_the_lines(make_row):
+    rows = [make_row(m, 0, t, a) for m, a in [("cual", 0.2), ("er-random", 0.9)] for t in (1, 2)]
+    figure = accuracy_over_tasks(grouped(rows)[0])
+    assert [t.get_text() for t in figure.axes[0].get_legend().get_texts()] == ["er-random", "cual"]
+
+
+def test_sections_of_several_datasets_are_linked(make_row, tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    rows = [make_row("cual", 0, 1, 0.5, dataset=d) for d in ("sea", "wood")]
+    (folder / "results.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    links = check_self_contained(report(folder).read_text(encoding="utf-8"))
+    assert [t for t in links.targets if t.startswith("#results")] == ["#results-0", "#results-1"]
 
 
 def test_no_results_is_said(tmp_path):
@@ -99,6 +130,6 @@ def test_demo(tmp_path):
     assert {row[0] for row in demo.table.rows} == {"oracle", "cual"}
     links = check_self_contained(demo.page.read_text(encoding="utf-8"))
     asked = sum(row["labels_used"] for row in demo.rows if row["method"] == "cual")
-    assert links.tags["img"] == 2 * asked, "each question once with its task and once in the ledger"
-    assert links.tags["details"] == 2
+    assert links.tags["img"] == 3 * asked, "each question at the top, with its task and in the ledger"
+    assert links.tags["details"] == 3
     assert links.tags["svg"] == 3

@@ -8,13 +8,14 @@ import pytest
 
 from cual.bench import formats
 from cual.bench.paper import paper_tables
-from cual.bench.results import Value, differing, grouped
+from cual.bench.results import Amount, Value, differing, grouped
 from cual.bench.tables import (
     accuracy_table,
     all_tables,
     cost_table,
     learning_table,
     novelty_table,
+    overview,
     titles,
     varied_tables,
 )
@@ -62,7 +63,7 @@ def test_formats_say_the_same(rows):
 def test_latex_is_balanced_and_has_no_bare_specials(rows):
     for table in all_tables(grouped(rows)):
         text = formats.to_latex(table)
-        assert not re.search(r"(?<!\\)%", text)
+        assert not re.search(r"(?<!\\)%(?!\n)", text)
         assert all(ord(letter) < 128 for letter in text)
         body = text[text.index("\\midrule") : text.index("\\bottomrule")]
         cells = {line.count("&") for line in body.splitlines() if "&" in line}
@@ -80,8 +81,9 @@ def test_what_differs_is_named_and_varied_fields_get_their_table(make_row):
     assert differing(groups) == ("budget",)
     assert titles(groups) == ["eurosat-r50 5 %", "eurosat-r50 0.5 %"]
     (table,) = varied_tables(groups, "budget")
-    assert table.columns == ("method", "0.5 %", "5 %")
-    assert [c.mean for c in table.rows[0][1:]] == [pytest.approx(0.8), pytest.approx(0.9)]
+    assert table.columns == ("method", "0.5 %", "paper", "5 %")
+    assert [table.rows[0][i].mean for i in (1, 3)] == [pytest.approx(0.8), pytest.approx(0.9)]
+    assert overview(groups) == [table], "it says all that a table of all groups would say"
     assert varied_tables(groups, "increment") == []
     wider = accuracy_table(groups)
     assert wider.columns == ("method", "eurosat-r50 5 %", "eurosat-r50 0.5 %", "paper"), (
@@ -90,21 +92,49 @@ def test_what_differs_is_named_and_varied_fields_get_their_table(make_row):
 
 
 def test_learning_novelty_and_cost(rows):
-    groups = grouped(rows)
-    assert learning_table(groups).rows[0] == (
+    (group,) = grouped(rows)
+    learning = learning_table(group)
+    assert learning.columns[:4] == ("method", "accuracy (%)", "seeds", "seeds 0 (%)")
+    assert learning.rows[0] == (
         "cual",
-        "4.0 ± 0.0",
+        Value(pytest.approx(0.9), pytest.approx(0.1 / 2**0.5), 2),
+        "2",
+        Value(pytest.approx(0.85), 0.0, 1),
+        Amount(4.0, 0.0, 2),
         Value(0.25, 0.0, 2),
-        "10.0 ± 0.0",
+        Amount(0.0, 0.0, 2),
+        Amount(10.0, 0.0, 2),
         Value(pytest.approx(0.9), 0.0, 2),
-        "0.0 ± 0.0",
+        Value(pytest.approx(0.5), 0.0, 2),
     )
-    novelty = novelty_table(groups)
+    assert learning.rows[1][-3] is None, "er-entropy believes nothing"
+    novelty = novelty_table(group)
     assert [row[0] for row in novelty.rows] == ["cual"], "er-entropy has no novelty score"
     assert [pytest.approx(c.mean) for c in novelty.rows[0][1:]] == [0.8, 0.9, 0.9, 0.7, 0.8, 0.8]
-    cost = cost_table(groups)
+    cost = cost_table(group)
     assert cost.columns == ("method", "seconds per task", "scoring (%)", "long head (%)")
     assert [c.mean for c in cost.rows[0][2:]] == [0.25, 0.5]
+
+
+def test_the_paper_has_no_noise_and_no_rare_classes(make_row):
+    for change in ({"wrong": 0.1}, {"skip": 0.1}, {"rarity": 10.0}):
+        (group,) = grouped([make_row("cual", 0, 1, 0.5, **change)])
+        assert "paper" not in accuracy_table([group]).columns
+
+
+def test_seeds_are_compared_only_where_they_differ(make_row):
+    (group,) = grouped([make_row(m, seed, 1, 0.5) for m in ("cual", "oracle") for seed in (0, 1)])
+    assert learning_table(group).columns[:4] == ("method", "accuracy (%)", "seeds", "labels")
+
+
+def test_csv_columns_have_names_of_their_own_and_amounts_are_numbers(make_row):
+    groups = grouped([make_row("cual", 0, 1, 0.5, dataset=d) for d in ("eurosat-r50", "cifar100-super-r50")])
+    tables = all_tables([*groups, *grouped([make_row("cual", 0, 1, 0.5, dataset="places50-r50")])])
+    assert len(tables) == 10, "one for all, three for each dataset"
+    for table in tables:
+        head, *lines = csv.reader(io.StringIO(formats.to_csv(table)))
+        assert len(set(head)) == len(head)
+        assert all(float(cell) >= 0 for line in lines for cell in line[1:] if cell)
 
 
 def test_rows_survive_json(rows):

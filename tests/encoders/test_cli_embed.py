@@ -121,7 +121,7 @@ def test_text_tables(tmp_path):
     )
     cual("predict", tmp_path / "v0", tmp_path / "t.csv", "-o", tmp_path / "p.csv")
     predicted = [line.split(",")[1] for line in (tmp_path / "p.csv").read_text().splitlines()[1:]]
-    assert np.mean(np.array(predicted) == np.repeat(["abc", "def"], 30)) > 0.9
+    assert np.mean(np.array(predicted) == np.repeat(["abc", "def"], 30)) > 0.8
     said = cual("embed", tmp_path / "t.csv", "-o", tmp_path / "f", "--encoder", encoder, "--label", "text")
     assert "60 texts" in said
     assert "no column 'x'" in cual("embed", tmp_path / "t.csv", "-o", tmp_path / "g", "--text", "x", code=2)

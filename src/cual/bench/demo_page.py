@@ -1,4 +1,4 @@
-"""The demo's page: accuracy, and for each task its scores, zones, questions (with pictures) and ledger."""
+"""The demo's page: accuracy, all questions, and for each task its scores, zones and pictures; the ledger."""
 
 import base64
 import html
@@ -13,7 +13,7 @@ from cual.bench import figures, page
 from cual.bench.formats import to_html
 from cual.bench.results import Group
 from cual.bench.runner import Data, Step
-from cual.bench.tables import accuracy_table, learning_table
+from cual.bench.tables import learning_table, ordered
 from cual.types import AnyArray, Row
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ WHAT = (
     "An agent that knows two digits receives unlabelled pools in which a new digit is mixed with old ones. "
     "It may ask for the labels of 2 % of a pool; the rest it labels itself where it is certain."
 )
+AVERAGE = "Accuracy in percent, averaged over tasks; mean ± deviation over seeds."
 READ_SCORES = (
     "Bars: scores of the samples still unlabelled, red if the digit is really new, blue if it is known. "
     "Background: the zone of a score (blue old, yellow ambiguous, red novel); the line is T_inner. "
@@ -35,23 +36,61 @@ READ_SCORES = (
 
 def as_page(group: Group, shown: Sequence[Step], data: Data) -> str:
     """The whole document. `shown` are the tasks of one stream whose questions are shown."""
-    body = page.section("Accuracy", to_html(accuracy_table([group])))
+    body = _cards(group)
     curve = figures.inline(figures.accuracy_over_tasks(group), "demo accuracy")
-    body += page.figure(curve, "Accuracy over all digits so far. Bands: deviation over seeds.")
-    body += page.section("What it cost", to_html(learning_table([group])))
+    caption = "Accuracy over all digits so far. Bands: deviation over seeds."
+    body += page.grid(page.figure(curve, caption) + (_all_questions(shown, data) if shown else ""))
+    body += page.section("What it cost", to_html(learning_table(group)))
     tasks = "".join(_task(step, data, opened=step.task.number == 1) for step in shown)
     body += page.section(
         "What cual asked, task by task", f"<p class=note>{html.escape(READ_SCORES)}</p>{tasks}"
     )
-    body += page.section("The ledger", _ledger(shown, data))
+    count = sum(len(step.adaptation.ledger) for step in shown)
+    body += page.section(
+        "The ledger", page.fold(f"All {count} questions with score, zone and answer", _ledger(shown, data))
+    )
     return page.page("CUAL on handwritten digits", WHAT, body)
 
 
+def _cards(group: Group) -> str:
+    """What each method reached, and from how many labels."""
+    cards = ""
+    for m in ordered([group]):
+        accuracy, labels = group.accuracy(m), group.per_stream(m, lambda row: row["labels_used"])
+        if accuracy is None or labels is None:
+            continue
+        spread = f" <small>± {100 * accuracy.std:.1f}</small>" if accuracy.n > 1 else ""
+        cards += (
+            f'<div style="border-left-color: {figures.colour(m)}">{html.escape(m)}'
+            f"<b>{100 * accuracy.mean:.1f}{spread}</b>{labels.mean * len(group.tasks):,.0f} labels</div>"
+        )
+    return f"<div class=cards>{cards}</div><p class=note>{AVERAGE}</p>"
+
+
+def _all_questions(shown: Sequence[Step], data: Data) -> str:
+    """Every picture that a person was asked about, task by task."""
+    lines = ""
+    for step in shown:
+        pictures = "".join(_picture(entry["sample"], data, entry["zone"]) for entry in step.adaptation.ledger)
+        lines += f"<tr><td>task {step.task.number}<td>new: {_new(step, data)}<td>{pictures}"
+    first = " and ".join(str(c) for c in data.truth.classes(shown[0].task.old))
+    row = shown[0].row
+    caption = (
+        f"All that a person was asked by {row['method']}, seed {row['seed']}, which began with {first}. "
+        "Frames: the sample's zone (red novel, yellow ambiguous)."
+    )
+    table = f"<table class=asked-all><tbody>{lines}</tbody></table>"
+    return page.figure(table, caption)
+
+
+def _new(step: Step, data: Data) -> str:
+    return html.escape(", ".join(str(c) for c in data.truth.classes(step.task.new)))
+
+
 def _task(step: Step, data: Data, opened: bool) -> str:
-    new = ", ".join(str(c) for c in data.truth.classes(step.task.new))
     row = step.row
     told = (
-        f"Task {step.task.number}: the new digit is {new}. {row['labels_used']} labels for {row['pool_size']} "
+        f"Task {step.task.number}, new: {_new(step, data)} · {row['labels_used']} labels for {row['pool_size']} "
         f"samples, {row['pseudo_labels']} pseudo-labels, accuracy {100 * row['accuracy']:.1f} %"
     )
     before = set(data.truth.classes(step.task.old))
@@ -67,7 +106,7 @@ def score_histograms(rounds: Sequence["Round"], novel: AnyArray) -> "Figure":
 
     columns = min(len(rounds), 5)
     lines = -(-len(rounds) // columns)
-    figure = Figure(figsize=(9.6, 1.9 * lines), layout="constrained")
+    figure = Figure(figsize=(11.4, 1.9 * lines), layout="constrained")
     figure.patch.set_alpha(0)
     for place, this in enumerate(rounds, 1):
         axes = figure.add_subplot(lines, columns, place)
@@ -142,10 +181,11 @@ def _zone(entry: Row) -> str:
     return f'<span class="zone {entry["zone"]}">{entry["zone"]}</span>'
 
 
-def _picture(sample: int, data: Data) -> str:
+def _picture(sample: int, data: Data, zone: str = "") -> str:
     pixels = (255 * (1 - data.features.X[sample].reshape(8, 8))).astype(np.uint8)
     code = base64.b64encode(png(pixels)).decode()
-    return f'<img alt="sample {sample}" src="data:image/png;base64,{code}">'
+    kind = f' class="{zone}"' if zone else ""
+    return f'<img alt="sample {sample}"{kind} src="data:image/png;base64,{code}">'
 
 
 def png(pixels: AnyArray) -> bytes:

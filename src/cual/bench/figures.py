@@ -10,7 +10,7 @@ import numpy as np
 
 from cual.bench.results import Group, Value, of_iteration
 from cual.bench.rows import ZONES
-from cual.bench.tables import ordered, shown
+from cual.bench.tables import LONG, by_novelty, ordered, shown
 from cual.methods import methods
 from cual.types import Row
 
@@ -21,11 +21,24 @@ if TYPE_CHECKING:
 INK = "#222426"
 """Text, axes and grid; becomes the page's own colour when a figure is put into HTML, light or dark."""
 COLOURS = {
-    "oracle": "#8a8f94", "cual": "#d1495b", "er-entropy": "#2b83c6", "er-random": "#e09f1f",
-    "pseudo-er-entropy": "#3a9d6e", "ccic": "#8367c7", "incdfm": "#2aa5a0",
+    "oracle": "#8a8f94", "cual": "#d1495b", "cual-plus": "#f08a3c", "er-entropy": "#2b83c6",
+    "er-random": "#e09f1f", "pseudo-er-entropy": "#3a9d6e", "ccic": "#8367c7", "incdfm": "#2aa5a0",
     "er-entropy-oneshot": "#7fb2dd", "er-margin": "#1f5c8b",
 }  # fmt: skip
 OTHERS = ("#b5654a", "#6f9c3d", "#c46ba3", "#5d6fb3", "#a58b2f", "#4c9bb0", "#9a5d7e", "#7a7f3b")
+LEADING = (
+    "oracle",
+    "cual",
+    "cual-plus",
+    "er-entropy",
+    "er-random",
+    "pseudo-er-entropy",
+    "al-random",
+    "ccic",
+    "incdfm",
+)
+"""Who is drawn first where there are more methods than lines that an eye can follow."""
+MOST = 8
 ZONE_COLOURS = {"novel": "#d1495b", "ambiguous": "#e0a030", "old": "#2b83c6"}
 
 
@@ -34,21 +47,28 @@ def colour(method: str) -> str:
     return COLOURS.get(method) or OTHERS[(others.index(method) if method in others else 0) % len(OTHERS)]
 
 
+def leading(names: Sequence[str], most: int = MOST) -> list[str]:
+    """At most so many of the methods: the ones people look for first.
+
+    >>> leading(["only-al", "er-entropy", "cual"], 2)
+    ['cual', 'er-entropy']
+    """
+    return sorted(names, key=lambda m: LEADING.index(m) if m in LEADING else len(LEADING))[:most]
+
+
 def accuracy_over_tasks(group: Group) -> "Figure":
     """Accuracy over all classes so far, task by task (the paper's figure 1, left)."""
     figure, axes = blank("task", "accuracy (%)")
-    for m in ordered([group]):
+    for m in leading(ordered([group])):
         band(axes, group.per_task(m, lambda row: row["accuracy"]), m, colour(m))
     return done(figure, axes)
 
 
 def accuracy_over(groups: Sequence[Group], field: str) -> "Figure":
     """Average accuracy over a field of the protocol: budgets (figure 1, right), increments, wrong answers."""
-    figure, axes = blank(
-        {"wrong": "wrong answers", "skip": "skipped answers"}.get(field, field), "average accuracy (%)"
-    )
+    figure, axes = blank(LONG.get(field, field), "average accuracy (%)")
     places = {g.varied[field]: i for i, g in enumerate(groups)}
-    for m in ordered(groups):
+    for m in leading(ordered(groups)):
         points = {places[g.varied[field]]: g.accuracy(m) for g in groups}
         band(axes, {x: v for x, v in points.items() if v is not None}, m, colour(m))
     axes.set_xticks(list(places.values()), [shown(field, v).removeprefix(field).strip() for v in places])
@@ -56,27 +76,27 @@ def accuracy_over(groups: Sequence[Group], field: str) -> "Figure":
 
 
 def auroc_over_tasks(group: Group) -> "Figure":
-    """Novelty AUROC of S⁰ (dashed) and S¹ (solid) per task."""
-    figure, axes = blank("task", "novelty AUROC (%)")
-    for m in ordered([group]):
-        if m in methods and methods[m].score == "novelty" and m != "oracle":
-            band(axes, group.per_task(m, of_iteration("auroc", 0)), f"{m} S⁰", colour(m), style="--")
-            band(axes, group.per_task(m, of_iteration("auroc", 1)), f"{m} S¹", colour(m))
-    return done(figure, axes)
+    """Novelty AUROC of S⁰ (left) and of S¹ (right) per task."""
+    figure, both = side_by_side("task", ("novelty AUROC of S⁰ (%)", "novelty AUROC of S¹ (%)"))
+    both[1].sharey(both[0])
+    names = [m for m in ordered([group]) if m in methods and by_novelty(m)]
+    for i, axes in enumerate(both):
+        for m in leading(names, 5):
+            band(axes, group.per_task(m, of_iteration("auroc", i)), m, colour(m))
+    return done(figure, *both)
 
 
 def pseudo_labels_over_iterations(group: Group) -> "Figure":
-    """Precision (solid) and recall (dashed) of the pseudo-labels so far, mean over tasks and seeds."""
-    figure, axes = blank("iteration", "precision, recall (%)")
-    for m in ordered([group]):
+    """Precision (left) and recall (right) of the pseudo-labels so far, mean over tasks and seeds."""
+    figure, both = side_by_side("iteration", ("precision (%)", "recall (%)"))
+    names = [m for m in ordered([group]) if any(row["pseudo_labels"] for row in group.of(m))]
+    for m in leading(names):
         rows = group.of(m)
-        if not any(row["pseudo_labels"] for row in rows):
-            continue
         longest = max(len(row["iterations"]) for row in rows)
-        for name, style in (("precision", "-"), ("recall", "--")):
+        for axes, name in zip(both, ("precision", "recall"), strict=True):
             points = {i: _at_iteration(rows, name, i) for i in range(longest)}
-            band(axes, {i: v for i, v in points.items() if v}, f"{m} {name}", colour(m), style)
-    return done(figure, axes)
+            band(axes, {i: v for i, v in points.items() if v}, m, colour(m))
+    return done(figure, *both)
 
 
 def _at_iteration(rows: Sequence[Row], name: str, i: int) -> Value | None:
@@ -87,14 +107,21 @@ def _at_iteration(rows: Sequence[Row], name: str, i: int) -> Value | None:
 
 
 def labels_by_zone(group: Group) -> "Figure":
-    """Where the paid labels lay against T_inner, in labels per task."""
-    names = [m for m in ordered([group]) if m != "oracle"]
-    figure, axes = blank("labels per task", "", height=0.8 + 0.32 * len(names))
+    """Where the paid labels lay against T_inner, in shares; at the end of a bar, labels per task."""
+    used = {m: float(np.mean([row["labels_used"] for row in group.of(m)])) for m in ordered([group])}
+    names = [m for m, labels in used.items() if labels and m != "oracle"]
+    figure, axes = blank("share of the labels (%)", "", height=0.8 + 0.27 * len(names))
     left = np.zeros(len(names))
     for zone in ZONES:
-        means = [float(np.mean([row["labels_by_zone"][zone] for row in group.of(m)])) for m in names]
-        axes.barh(names, means, left=left, color=ZONE_COLOURS[zone], label=zone)
-        left += means
+        counts = [sum(row["labels_by_zone"][zone] for row in group.of(m)) for m in names]
+        paid = [sum(row["labels_used"] for row in group.of(m)) for m in names]
+        shares = 100 * np.array(counts) / paid
+        axes.barh(names, shares, left=left, color=ZONE_COLOURS[zone], label=zone, height=0.72)
+        left += shares
+    for y, m in enumerate(names):
+        axes.text(101.5, y, f"{used[m]:.1f}", va="center", fontsize=8, color=INK)
+    axes.set_xlim(0, 112)
+    axes.set_xticks(range(0, 101, 20))
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
     return done(figure, axes)
@@ -151,15 +178,24 @@ def introduced_and_final(rows: Sequence[Row]) -> tuple[dict[str, float], dict[st
 
 def blank(x: str, y: str, width: float = 6.4, height: float = 3.6) -> tuple["Figure", "Axes"]:
     """An empty figure in the house style; no global state of matplotlib is touched."""
+    figure, (axes,) = side_by_side(x, (y,), width, height)
+    return figure, axes
+
+
+def side_by_side(
+    x: str, ys: Sequence[str], width: float = 9.6, height: float = 3.4
+) -> tuple["Figure", tuple["Axes", ...]]:
+    """An empty figure with one panel per label of `ys`."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
     figure.patch.set_alpha(0)
-    axes = figure.add_subplot()
-    plain(axes)
-    axes.set_xlabel(x, color=INK)
-    axes.set_ylabel(y, color=INK)
-    return figure, axes
+    panels = tuple(figure.add_subplot(1, len(ys), place) for place in range(1, len(ys) + 1))
+    for axes, y in zip(panels, ys, strict=True):
+        plain(axes)
+        axes.set_xlabel(x, color=INK)
+        axes.set_ylabel(y, color=INK)
+    return figure, panels
 
 
 def plain(axes: "Axes") -> None:
@@ -180,24 +216,36 @@ def band(axes: "Axes", points: dict[Any, Value], label: str, shade: str, style: 
     mean, std = (100 * np.array([getattr(v, name) for v in points.values()]) for name in ("mean", "std"))
     axes.plot(x, mean, style, color=shade, label=label, marker="o", markersize=3.5, linewidth=1.6)
     if any(v.n > 1 for v in points.values()):
-        axes.fill_between(x, mean - std, mean + std, color=shade, alpha=0.13, linewidth=0)
+        axes.fill_between(x, mean - std, mean + std, color=shade, alpha=0.11, linewidth=0)
 
 
-def done(figure: "Figure", axes: "Axes") -> "Figure":
+def done(figure: "Figure", *panels: "Axes") -> "Figure":
+    """Add the legend, from the line that ends highest down; tasks and iterations are whole numbers."""
+    from matplotlib.lines import Line2D
     from matplotlib.ticker import MaxNLocator
 
-    handles, _ = axes.get_legend_handles_labels()
-    if handles:
-        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=8, labelcolor=INK)
-    if axes.get_xlabel() in ("task", "iteration"):
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    last = panels[-1]
+    entries = list(zip(*last.get_legend_handles_labels(), strict=True))
+    if entries and all(isinstance(handle, Line2D) for handle, _ in entries):
+        entries.sort(key=lambda entry: -np.asarray(entry[0].get_ydata())[-1])  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    if entries:
+        handles, labels = zip(*entries, strict=True)
+        place: Any = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5)}
+        last.legend(handles, labels, frameon=False, fontsize=9, labelcolor=INK, **place)
+    for axes in panels:
+        if axes.get_xlabel() in ("task", "iteration"):
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure
 
 
 def save(figure: "Figure", path: Path) -> None:
-    """Write a figure; the suffix (.svg, .pdf, .png) decides the format. Same figure, same bytes."""
+    """Write a figure; the suffix (.svg, .pdf, .png) decides the format. Same figure, same bytes.
+
+    On white, but for PDF: it may be shown on a dark page.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(_drawn(figure, path.suffix[1:], salt=path.stem))
+    ground = "none" if path.suffix == ".pdf" else "white"
+    path.write_bytes(_drawn(figure, path.suffix[1:], path.stem, ground))
 
 
 def inline(figure: "Figure", salt: str) -> str:
@@ -208,11 +256,11 @@ def inline(figure: "Figure", salt: str) -> str:
     return text.replace(INK, "currentColor")
 
 
-def _drawn(figure: "Figure", kind: str, salt: str) -> bytes:
+def _drawn(figure: "Figure", kind: str, salt: str, ground: str = "none") -> bytes:
     from matplotlib import rc_context
 
     out = io.BytesIO()
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     with rc_context({"svg.hashsalt": salt, "svg.fonttype": "none", "pdf.fonttype": 42}):
-        figure.savefig(out, format=kind, metadata=undated.get(kind))
+        figure.savefig(out, format=kind, metadata=undated.get(kind), facecolor=ground)
     return out.getvalue()

@@ -23,15 +23,11 @@ import torch
 
 from cual.agent import Agent
 from cual.bench.settings import Setting
-from cual.errors import BadOption, CualError, DamagedFile, ForeignFile
+from cual.errors import BadOption, DamagedFile, FolderInUse, ForeignFile
 from cual.storage import write_bytes
 from cual.types import Row
 
 FORMAT = 1
-
-
-class FolderInUse(CualError, RuntimeError):
-    """Another run is writing into the folder."""
 
 
 class RunFolder:

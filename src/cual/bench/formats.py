@@ -3,13 +3,13 @@
 import csv
 import html
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cual.bench.results import Value
+from cual.bench.results import Amount, Value
 
 Cell = str | float | Value | None
-"""Shares (floats and Values) are shown in percent."""
+"""Shares (floats and Values) are shown in percent, Amounts as they are."""
 
 
 @dataclass(frozen=True)
@@ -22,23 +22,28 @@ class Table:
     note: str = ""
 
 
-def count(value: Value | None) -> str | None:
+def count(value: Value | None) -> Amount | None:
     """A number that is not a share, with its deviation."""
-    return None if value is None else f"{value.mean:.1f}" + (f" ± {value.std:.1f}" if value.n > 1 else "")
+    return None if value is None else Amount(value.mean, value.std, value.n)
 
 
 def text_of(cell: Cell) -> str:
     """
-    >>> text_of(Value(0.8451, 0.11, 3)), text_of(0.958), text_of(None)
-    ('84.5 ± 11.0', '95.8', '–')
+    >>> text_of(Value(0.8451, 0.11, 3)), text_of(Amount(7.5, 0.26, 3)), text_of(0.958), text_of(None)
+    ('84.5 ± 11.0', '7.5 ± 0.3', '95.8', '–')
     """
     if cell is None:
         return "–"
     if isinstance(cell, str):
         return cell
     if isinstance(cell, Value):
-        return f"{100 * cell.mean:.1f}" + (f" ± {100 * cell.std:.1f}" if cell.n > 1 else "")
+        mean, std = (scale(cell) * part for part in (cell.mean, cell.std))
+        return f"{mean:.1f}" + (f" ± {std:.1f}" if cell.n > 1 else "")
     return f"{100 * cell:.1f}"
+
+
+def scale(value: Value) -> int:
+    return 1 if isinstance(value, Amount) else 100
 
 
 def to_text(table: Table) -> str:
@@ -68,7 +73,7 @@ def to_markdown(table: Table) -> str:
 
 
 def to_latex(table: Table) -> str:
-    """A booktabs table."""
+    """A table for booktabs and graphicx, made smaller where it is wider than the line."""
 
     def line(cells: Iterable[Cell]) -> str:
         return " & ".join(_latex(text_of(c)) for c in cells) + r" \\"
@@ -77,14 +82,15 @@ def to_latex(table: Table) -> str:
         "\n".join(
             [
                 r"\begin{table}",
-                r"\centering",
+                r"\centering\footnotesize\setlength{\tabcolsep}{4pt}",
+                r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
                 rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
                 r"\toprule",
                 line(table.columns),
                 r"\midrule",
                 *(line(row) for row in table.rows),
                 r"\bottomrule",
-                r"\end{tabular}",
+                r"\end{tabular}}",
                 rf"\caption{{{_latex(' '.join([table.title + '.', table.note]).strip())}}}",
                 r"\end{table}",
             ]
@@ -94,11 +100,11 @@ def to_latex(table: Table) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """Numbers in full (percent), with deviation and number of seeds in columns of their own."""
+    """Numbers in full (shares in percent), with deviation and number of seeds in columns of their own."""
     spread = [any(isinstance(row[i], Value) for row in table.rows) for i in range(len(table.columns))]
     head = [
         n
-        for c, wide in zip(table.columns, spread, strict=True)
+        for c, wide in zip(_told_apart(table.columns), spread, strict=True)
         for n in ((c, f"{c} std", f"{c} seeds") if wide else (c,))
     ]
     out = io.StringIO()
@@ -108,11 +114,22 @@ def to_csv(table: Table) -> str:
         cells: list[object] = []
         for cell, wide in zip(row, spread, strict=True):
             if isinstance(cell, Value):
-                cells += [100 * cell.mean, 100 * cell.std, cell.n]
+                cells += [scale(cell) * cell.mean, scale(cell) * cell.std, cell.n]
             else:
                 cells += [100 * cell if isinstance(cell, float) else cell, *(["", ""] if wide else [])]
         writer.writerow(cells)
     return out.getvalue()
+
+
+def _told_apart(columns: Sequence[str]) -> list[str]:
+    """Names that appear twice get the name of the column before them.
+
+    >>> _told_apart(["method", "a", "paper", "b", "paper"])
+    ['method', 'a', 'a paper', 'b', 'b paper']
+    """
+    return [
+        f"{columns[i - 1]} {name}" if i and columns.count(name) > 1 else name for i, name in enumerate(columns)
+    ]
 
 
 _LATEX = {

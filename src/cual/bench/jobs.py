@@ -16,11 +16,7 @@ from cual.bench.folder import RunFolder
 from cual.bench.progress import Meter, Progress
 from cual.bench.runner import Unit, count_tasks, load, run_unit
 from cual.bench.settings import Setting, check_features
-from cual.errors import BadOption, CualError
-
-
-class StreamsFailed(CualError, RuntimeError):
-    """Some streams of a run ended in an error; the others are finished, and running again resumes."""
+from cual.errors import BadOption, StreamsFailed
 
 
 def run(

@@ -1,6 +1,7 @@
 """The skeleton of a self-contained HTML page, light and dark. Nothing is loaded from anywhere."""
 
 import html
+from collections.abc import Mapping
 from importlib.resources import files
 
 STYLE = files("cual.bench").joinpath("page.css").read_text(encoding="utf-8")
@@ -16,12 +17,30 @@ def page(title: str, lead: str, body: str) -> str:
     )
 
 
-def section(title: str, body: str) -> str:
-    return f"<section><h2>{html.escape(title)}</h2>{body}</section>\n"
+def section(title: str, body: str, name: str = "") -> str:
+    """A part of the page; `name` is what `contents` links to."""
+    named = f' id="{html.escape(name)}"' if name else ""
+    return f"<section{named}><h2>{html.escape(title)}</h2>{body}</section>\n"
 
 
-def figure(svg: str, caption: str) -> str:
-    return f"<figure>{svg}<figcaption>{html.escape(caption)}</figcaption></figure>\n"
+def contents(titles: Mapping[str, str]) -> str:
+    """Links to sections: their titles by name."""
+    links = (f'<a href="#{html.escape(n)}">{html.escape(title)}</a>' for n, title in titles.items())
+    return f"<nav>{' '.join(links)}</nav>\n"
+
+
+def subsection(title: str, body: str) -> str:
+    return f"<h3>{html.escape(title)}</h3>{body}\n"
+
+
+def figure(svg: str, caption: str, wide: bool = False) -> str:
+    kind = " class=whole" if wide else ""
+    return f"<figure{kind}>{svg}<figcaption>{html.escape(caption)}</figcaption></figure>\n"
+
+
+def grid(figures: str) -> str:
+    """Figures beside each other where there is room."""
+    return f"<div class=grid>{figures}</div>\n" if figures else ""
 
 
 def fold(title: str, body: str, opened: bool = False) -> str:

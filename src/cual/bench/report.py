@@ -3,7 +3,7 @@
 import html
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 from cual.bench import figures, page, paper, tables
 from cual.bench.formats import Table, to_csv, to_html, to_latex, to_markdown, to_text
 from cual.bench.results import Group, grouped, read_folder
+from cual.methods import methods
 from cual.types import Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-OVER = ("budget", "increment", "wrong", "skip", "rarity")
-
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure with the name of its file and what to say under it."""
+    """A figure with the name of its file and what to say under it; a wide one gets a line of its own."""
 
     name: str
     caption: str
     figure: "Figure"
+    wide: bool = False
 
 
 def report(folder: str | Path, out: str | Path | None = None) -> Path:
@@ -42,15 +42,15 @@ def report(folder: str | Path, out: str | Path | None = None) -> Path:
     out = Path(out) if out is not None else folder / "report"
     rows = read_folder(folder)
     groups = grouped(rows)
-    made = tables.all_tables(groups)
-    drawings = list(draw(groups))
+    names = tables.titles(groups)
+    compared, own = list(compare(groups)), [list(draw(g, n)) for g, n in zip(groups, names, strict=True)]
     out.mkdir(parents=True, exist_ok=True)
-    write_tables(made, out)
-    for d in drawings:
+    write_tables(tables.all_tables(groups), out)
+    for d in [*compared, *(d for drawings in own for d in drawings)]:
         for suffix in (".svg", ".pdf"):
             figures.save(d.figure, out / "figures" / f"{d.name}{suffix}")
     path = out / "report.html"
-    path.write_text(as_page(groups, made, drawings, runs_of(folder)), encoding="utf-8")
+    path.write_text(as_page(groups, compared, own, runs_of(folder)), encoding="utf-8")
     return path
 
 
@@ -66,62 +66,83 @@ def write_tables(made: list[Table], out: Path) -> None:
         (out / f"{slug(t.title)}.csv").write_text(to_csv(t), encoding="utf-8")
 
 
-def draw(groups: list[Group]) -> Iterator[Drawing]:
-    """All figures that the results have something for."""
-    for field in OVER:
+def compare(groups: list[Group]) -> Iterator[Drawing]:
+    """Figures over what varies between groups."""
+    for field in tables.VARYING:
         for alike in tables.varying(groups, field):
-            name = f"{alike[0].dataset}: average accuracy over {field}"
-            yield Drawing(slug(name), name, figures.accuracy_over(alike, field))
-    for group, title in zip(groups, tables.titles(groups), strict=True):
-        yield from draw_group(group, title)
+            name = f"{alike[0].dataset}: average accuracy over {tables.LONG.get(field, field)}"
+            more = _more({m for g in alike for m in g.methods})
+            yield Drawing(slug(name), f"{name}.{more}", figures.accuracy_over(alike, field))
 
 
-def draw_group(group: Group, title: str) -> Iterator[Drawing]:
-    def named(what: str, caption: str, figure: "Figure") -> Drawing:
-        return Drawing(slug(f"{title} {what}"), f"{title}: {caption}", figure)
+def draw(group: Group, title: str) -> Iterator[Drawing]:
+    """All figures of one group that its results have something for."""
+
+    def named(what: str, caption: str, figure: "Figure", wide: bool = False) -> Drawing:
+        return Drawing(slug(f"{title} {what}"), caption, figure, wide)
 
     yield named(
         "accuracy over tasks",
-        "accuracy over all classes so far. Bands: deviation over seeds.",
+        f"Accuracy over all classes so far. Bands: deviation over seeds.{_more(group.methods)}",
         figures.accuracy_over_tasks(group),
     )
-    if any(row["iterations"] for row in group.rows if row["method"] != "oracle"):
+    if any(row["labels_used"] for row in group.rows if row["method"] != "oracle"):
+        yield named(
+            "labels by zone",
+            "Where the paid labels lay against T_inner; the number is labels per task.",
+            figures.labels_by_zone(group),
+        )
+    if any(m in methods and tables.by_novelty(m) for m in group.methods):
         yield named(
             "novelty",
-            "how well the score tells novel from old, S⁰ dashed, S¹ solid.",
+            "How well the first score S⁰ and the second, S¹, tell novel samples from old ones.",
             figures.auroc_over_tasks(group),
+            wide=True,
         )
     if any(row["pseudo_labels"] for row in group.rows):
         yield named(
             "pseudo-labels",
-            "precision (solid) and recall (dashed) of the pseudo-labels so far.",
+            "Precision and recall of the pseudo-labels so far, mean over tasks and seeds.",
             figures.pseudo_labels_over_iterations(group),
-        )
-    if set(group.methods) - {"oracle"}:
-        yield named(
-            "labels by zone", "where the paid labels lay against T_inner.", figures.labels_by_zone(group)
+            wide=True,
         )
     chosen = "cual" if "cual" in group.methods else group.methods[0]
+    classes = max(len(row["per_class"]) for row in group.rows)
     if any("confusion" in row for row in group.of(chosen)):
         yield named(
             f"confusion {chosen}",
-            f"{chosen} after the last task, share of each true class.",
+            f"{chosen} after the last task, all seeds: the stronger the colour, the more of the true class.",
             figures.confusion_matrix(group, chosen),
+            wide=classes > 30,
         )
     yield named(
         f"forgetting {chosen}",
-        f"{chosen}, accuracy of each class when introduced and after the last task; most forgotten first.",
+        f"{chosen}: accuracy of each class when introduced and after the last task; most forgotten first.",
         figures.forgetting(group, chosen),
+        wide=classes > 30,
     )
 
 
-def as_page(groups: list[Group], made: list[Table], drawings: list[Drawing], runs: dict[str, Row]) -> str:
+def _more(names: Collection[str]) -> str:
+    left = len(names) - figures.MOST
+    return f" {left} more methods are in the table." if left > 0 else ""
+
+
+def as_page(
+    groups: list[Group], compared: list[Drawing], own: list[list[Drawing]], runs: dict[str, Row]
+) -> str:
+    """The page: what compares groups, then a section for each group, then where it all comes from."""
     seeds = {row["seed"] for g in groups for row in g.rows}
     names = {m for g in groups for m in g.methods}
-    lead = f"{len(names)} methods, {len({g.dataset for g in groups})} datasets, {len(seeds)} seeds."
-    body = "".join(page.section(t.title, to_html(t)) for t in made)
-    drawn = "".join(page.figure(figures.inline(d.figure, d.name), d.caption) for d in drawings)
-    body += page.section("Figures", drawn)
+    counts = ((len(names), "method"), (len({g.dataset for g in groups}), "dataset"), (len(seeds), "seed"))
+    lead = ", ".join(f"{n} {what}{'s' if n > 1 else ''}" for n, what in counts) + "."
+    titles = {f"results-{i}": title for i, title in enumerate(tables.titles(groups))}
+    body = page.contents(titles) if len(titles) > 1 else ""
+    body += "".join(page.section(t.title, to_html(t)) for t in tables.overview(groups))
+    body += page.grid(_figures(compared))
+    for group, (name, title), drawings in zip(groups, titles.items(), own, strict=True):
+        first, *others = (page.subsection(t.title, to_html(t)) for t in tables.group_tables(group))
+        body += page.section(title, first + page.grid(_figures(drawings)) + "".join(others), name)
     source = "".join(
         f"<p class=note>{html.escape(n)}</p>" for n in [f"Paper column: {paper.source()}.", *paper.notes()]
     )
@@ -129,6 +150,10 @@ def as_page(groups: list[Group], made: list[Table], drawings: list[Drawing], run
     folds = (page.fold(n, f"<pre>{html.escape(json.dumps(r, indent=1))}</pre>") for n, r in runs.items())
     body += page.section("How it was run", "".join(folds))
     return page.page("Continual active learning: results", lead, body)
+
+
+def _figures(drawings: list[Drawing]) -> str:
+    return "".join(page.figure(figures.inline(d.figure, d.name), d.caption, d.wide) for d in drawings)
 
 
 def runs_of(folder: Path) -> dict[str, Row]:

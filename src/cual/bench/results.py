@@ -1,6 +1,6 @@
 """From result rows to numbers: reading folders, grouping, means and deviations over seeds. Writes nothing."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,10 @@ class Value:
         return cls(float(np.mean(values)), std, len(values))
 
 
+class Amount(Value):
+    """A Value that is no share: labels, classes, seconds."""
+
+
 @dataclass(frozen=True)
 class Group:
     """Results on the same streams: one dataset and one protocol, whatever the method and seed."""
@@ -55,18 +59,28 @@ class Group:
     def of(self, method: str, task: int | None = None) -> list[Row]:
         return [r for r in self.rows if r["method"] == method and task in (None, r["task"])]
 
-    def accuracy(self, method: str) -> Value | None:
+    def accuracy(self, method: str, seeds: Collection[int] | None = None) -> Value | None:
         """Mean over seeds of the average accuracy over tasks t ≥ 1; unfinished streams do not count."""
-        return self.per_stream(method, lambda row: row["accuracy"])
+        return self.per_stream(method, lambda row: row["accuracy"], seeds)
 
-    def per_stream(self, method: str, measure: Measure) -> Value | None:
-        """Mean over seeds of a measure's average over tasks; tasks where it is None are left out."""
-        streams: dict[int, list[float | None]] = {}
-        for row in self.of(method):
-            streams.setdefault(row["seed"], []).append(measure(row))
-        whole = [[v for v in s if v is not None] for s in streams.values() if len(s) == len(self.tasks)]
-        averages = [float(np.mean(s)) for s in whole if s]
+    def per_stream(self, method: str, measure: Measure, seeds: Collection[int] | None = None) -> Value | None:
+        """Mean over (these) seeds of a measure's average over tasks; tasks where it is None are left out."""
+        streams = {s: [measure(row) for row in held] for s, held in self.streams(method).items()}
+        known = [[v for v in s if v is not None] for n, s in streams.items() if seeds is None or n in seeds]
+        averages = [float(np.mean(s)) for s in known if s]
         return Value.of(averages) if averages else None
+
+    def streams(self, method: str) -> dict[int, list[Row]]:
+        """The rows of each seed that has all of its tasks."""
+        found: dict[int, list[Row]] = {}
+        for row in self.of(method):
+            found.setdefault(row["seed"], []).append(row)
+        return {seed: rows for seed, rows in found.items() if len(rows) == len(self.tasks)}
+
+    def common_seeds(self) -> tuple[int, ...]:
+        """Seeds that every method has finished."""
+        held = [set(self.streams(m)) for m in self.methods]
+        return tuple(sorted(set.intersection(*held)))
 
     def per_task(self, method: str, measure: Measure) -> dict[int, Value]:
         """A measure's mean over seeds for each task; tasks where it is None for all seeds are left out."""

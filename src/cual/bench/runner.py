@@ -66,14 +66,13 @@ def load(features: str) -> Data:
 
 def fit_first(setting: Setting, method: str, seed: int, data: Data, stream: Stream) -> Agent:
     """The agent before deployment: it knows the first classes."""
-    options: Row = {"buffer": setting.buffer, **setting.options}
     return Agent.fit(
         data.features.X[stream.first],
         data.truth.labels[stream.first],
         method=method,
         seed=seed,
         device=setting.device,
-        **options,
+        **setting.method_options,
     )
 
 

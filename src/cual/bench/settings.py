@@ -58,7 +58,7 @@ class Setting:
         if not self.methods or not self.seeds:
             raise BadOption("a run needs at least one method and one seed")
         for method in self.methods:
-            _ = known_methods[method]
+            _ = known_methods[method].but(**self.method_options)
         if len(set(self.methods)) < len(self.methods) or len(set(self.seeds)) < len(self.seeds):
             raise BadOption(f"a method or seed is named twice: {', '.join(self.methods)}; {self.seeds}")
         _ = self.protocol
@@ -66,6 +66,11 @@ class Setting:
     @property
     def dataset(self) -> str:
         return self.name or Path(self.features).stem
+
+    @property
+    def method_options(self) -> Row:
+        """What is changed in every method."""
+        return {"buffer": self.buffer, **self.options}
 
     @property
     def protocol(self) -> Protocol:

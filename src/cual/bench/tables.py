@@ -1,12 +1,14 @@
 """Which tables results make, with the paper's own figures beside ours. Writing them: `formats`."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from cual.bench.formats import Cell, Table, count
 from cual.bench.paper import paper_tables
 from cual.bench.results import Group, Value, differing, of_iteration
 from cual.methods import methods
+from cual.types import Row
 
 SHORT = {
     "budget": "budget",
@@ -16,6 +18,15 @@ SHORT = {
     "wrong": "wrong ",
     "skip": "skip ",
 }
+LONG = {
+    "increment": "new classes per task",
+    "rarity": "rarity of new classes",
+    "wrong": "wrong answers",
+    "skip": "skipped answers",
+}
+AVERAGE = "Mean ± deviation over seeds of the accuracy averaged over tasks t ≥ 1; a class never found counts 0."
+VARYING = ("budget", "increment", "wrong", "skip", "rarity")
+"""Fields of the protocol that get a table and a figure of their own where they vary."""
 
 
 # -- which tables there are ------------------------------------------------------------------------------------
@@ -23,111 +34,155 @@ SHORT = {
 
 def all_tables(groups: Sequence[Group]) -> list[Table]:
     """Every table that the results have something for."""
-    tables = [accuracy_table(groups)]
-    for field in ("budget", "increment", "wrong", "skip", "rarity"):
-        tables += varied_tables(groups, field)
-    tables += [learning_table(groups), novelty_table(groups), cost_table(groups)]
-    return [t for t in tables if t.rows]
+    several = len(groups) > 1
+    named = zip(groups, titles(groups), strict=True)
+    return [*overview(groups), *(t for g, n in named for t in group_tables(g, f"{n}: " if several else ""))]
+
+
+def overview(groups: Sequence[Group]) -> list[Table]:
+    """The tables that compare groups; all in one where what varies does not say it already."""
+    varied = [alike for field in VARYING for alike in varying(groups, field)]
+    told = {id(g) for alike in varied for g in alike}
+    tables = [t for field in VARYING for t in varied_tables(groups, field)]
+    return tables if len(told) == len(groups) else [accuracy_table(groups), *tables]
+
+
+def group_tables(group: Group, before: str = "") -> list[Table]:
+    """The tables of one group; `before` is put before their titles."""
+    made = (learning_table(group), novelty_table(group), cost_table(group))
+    return [replace(t, title=before + t.title) for t in made if t.rows]
 
 
 def accuracy_table(groups: Sequence[Group]) -> Table:
-    """Average accuracy over tasks per method and dataset, and the paper's where it has the same cell."""
-    names = titles(groups)
-    columns, cells = ["method"], [[m] for m in ordered(groups)]
-    grid: list[list[Cell]] = [list(row) for row in cells]
-    for group, name in zip(groups, names, strict=True):
-        columns.append(name)
-        printed = [paper_value(str(row[0]), group) for row in grid]
-        for row in grid:
-            row.append(group.accuracy(str(row[0])))
-        if any(v is not None for v in printed):
-            columns.append("paper")
-            for row, v in zip(grid, printed, strict=True):
-                row.append(v)
-    return Table(
-        "Average accuracy over tasks (%)",
-        tuple(columns),
-        tuple(tuple(row) for row in grid),
-        "Mean ± deviation over seeds of the accuracy averaged over tasks t ≥ 1; a class never found counts 0.",
-    )
+    """Average accuracy over tasks per method and dataset."""
+    return _accuracies("Average accuracy over tasks (%)", groups, titles(groups))
 
 
 def varied_tables(groups: Sequence[Group], field: str) -> list[Table]:
     """One table per dataset in which `field` takes several values and nothing else differs."""
-    tables: list[Table] = []
-    for alike in varying(groups, field):
-        columns = tuple(shown(field, g.varied[field]) for g in alike)
-        rows = [(m, *(g.accuracy(m) for g in alike)) for m in ordered(alike)]
-        tables.append(
-            Table(f"{alike[0].dataset}: accuracy over {field} (%)", ("method", *columns), tuple(rows))
+    return [
+        _accuracies(
+            f"{alike[0].dataset}: average accuracy over {LONG.get(field, field)} (%)",
+            alike,
+            [shown(field, g.varied[field]) for g in alike],
         )
-    return tables
+        for alike in varying(groups, field)
+    ]
 
 
-def learning_table(groups: Sequence[Group]) -> Table:
-    """What was asked and believed, per task."""
+def _accuracies(title: str, groups: Sequence[Group], names: Sequence[str]) -> Table:
+    """A column of accuracies per group, and the paper's beside it where it has the same cell."""
+    found = ordered(groups)
+    columns, cells = ["method"], [list[Cell](found)]
+    for group, name in zip(groups, names, strict=True):
+        columns.append(name)
+        cells.append([group.accuracy(m) for m in found])
+        printed: list[Cell] = [paper_value(m, group) for m in found]
+        if any(v is not None for v in printed):
+            columns.append("paper")
+            cells.append(printed)
+    return Table(title, tuple(columns), tuple(zip(*cells, strict=True)), AVERAGE)
 
-    def row(group: Group, m: str) -> tuple[Cell, ...]:
-        last = max(group.tasks)
+
+def learning_table(group: Group) -> Table:
+    """What each method reached, asked and believed; where seeds differ, also on those that all have."""
+    last, common = max(group.tasks), group.common_seeds()
+    shared = bool(common) and any(set(group.streams(m)) != set(common) for m in group.methods)
+
+    def row(m: str) -> tuple[Cell, ...]:
+        accuracy = group.accuracy(m)
         missed = [r["classes_missed"] for r in group.of(m, last)]
         return (
+            accuracy,
+            str(accuracy.n) if accuracy else None,
+            *((group.accuracy(m, common),) if shared else ()),
             count(group.per_stream(m, lambda r: r["labels_used"])),
             group.per_stream(m, lambda r: r["novel_queried"] / r["labels_used"] if r["labels_used"] else None),
-            count(group.per_stream(m, lambda r: r["pseudo_labels"])),
-            group.per_stream(m, lambda r: r["pseudo_label_accuracy"]),
             count(Value.of(missed)) if missed else None,
+            count(group.per_stream(m, lambda r: r["pseudo_labels"])) if methods[m].pseudo else None,
+            group.per_stream(m, lambda r: r["pseudo_label_accuracy"]),
+            group.per_stream(m, _recall) if methods[m].pseudo else None,
         )
 
     columns = (
-        "labels per task",
+        "accuracy (%)",
+        "seeds",
+        *((f"seeds {', '.join(map(str, common))} (%)",) if shared else ()),
+        "labels",
         "of them novel (%)",
-        "pseudo-labels per task",
-        "right (%)",
         "classes missed",
+        "pseudo-labels",
+        "precision (%)",
+        "recall (%)",
     )
-    return _per_method("Labels and pseudo-labels", columns, groups, row)
+    return _per_method(
+        "Methods",
+        columns,
+        group,
+        row,
+        note="Labels and pseudo-labels per task. Novel: the agent did not know the class. Classes missed: "
+        "unknown after the last task. Precision: pseudo-labels that are right (for incdfm: novel). "
+        "Recall: novel samples that got a right one.",
+    )
 
 
-def novelty_table(groups: Sequence[Group]) -> Table:
+def _recall(row: Row) -> float | None:
+    return row["iterations"][-1]["recall"] if row["iterations"] else None
+
+
+def novelty_table(group: Group) -> Table:
     """AUROC and AUPR of novelty: the first score, the second, and the last, over what is still in the pool."""
     reads = [(of_iteration(name, i)) for name in ("auroc", "aupr") for i in (0, 1, -1)]
 
-    def row(group: Group, m: str) -> tuple[Cell, ...]:
+    def row(m: str) -> tuple[Cell, ...]:
         return tuple(group.per_stream(m, read) for read in reads)
 
-    columns = ("AUROC S⁰", "S¹", "last Sⁱ", "AUPR S⁰", "S¹", "last Sⁱ")
-    table = _per_method("Novelty (%)", columns, groups, row, wanted=lambda m: methods[m].score == "novelty")
-    return Table(table.title, table.columns, table.rows, "Sⁱ is measured on the samples still in the pool.")
+    return _per_method(
+        "Novelty",
+        tuple(f"{name} {score}" for name in ("AUROC", "AUPR") for score in ("S⁰", "S¹", "last Sⁱ")),
+        group,
+        row,
+        wanted=by_novelty,
+        note="In percent. Sⁱ is measured on the samples still in the pool, from which the clearest are gone.",
+    )
 
 
-def cost_table(groups: Sequence[Group]) -> Table:
+def by_novelty(method: str) -> bool:
+    """Whether a method chooses by S⁰ and Sⁱ whom to ask or what to believe."""
+    m = methods[method]
+    return m.score == "novelty" and (bool(m.pseudo) or m.first != "random")
+
+
+def cost_table(group: Group) -> Table:
     """Seconds per task, and where they go."""
-    stages = tuple(dict.fromkeys(s for g in groups for r in g.rows for s in r.get("timings", {})))
+    stages = tuple(dict.fromkeys(s for r in group.rows for s in r.get("timings", {})))
 
-    def row(group: Group, m: str) -> tuple[Cell, ...]:
-        total = group.per_stream(m, lambda r: r["seconds"])
-
+    def row(m: str) -> tuple[Cell, ...]:
         def share(stage: str) -> Value | None:
             return group.per_stream(m, lambda r: r["timings"].get(stage, 0.0) / r["seconds"])
 
-        return (count(total), *(share(stage) for stage in stages))
+        return (count(group.per_stream(m, lambda r: r["seconds"])), *(share(stage) for stage in stages))
 
-    return _per_method("Time", ("seconds per task", *(f"{s} (%)" for s in stages)), groups, row)
+    return _per_method(
+        "Time",
+        ("seconds per task", *(f"{s} (%)" for s in stages)),
+        group,
+        row,
+        note="Wall-clock time, with as many streams side by side as the run had; short head includes the novel "
+        "classes' models within the loop.",
+    )
 
 
 def _per_method(
     title: str,
     columns: tuple[str, ...],
-    groups: Sequence[Group],
-    row: Callable[[Group, str], tuple[Cell, ...]],
+    group: Group,
+    row: Callable[[str], tuple[Cell, ...]],
+    note: str,
     wanted: Callable[[str], bool] = lambda _: True,
 ) -> Table:
-    rows: list[tuple[Cell, ...]] = []
-    for group, name in zip(groups, titles(groups), strict=True):
-        for m in ordered([group]):
-            if m in methods and wanted(m):
-                rows.append((f"{name}: {m}" if len(groups) > 1 else m, *row(group, m)))
-    return Table(title, ("method", *columns), tuple(rows))
+    rows = [(m, *row(m)) for m in ordered([group]) if m in methods and wanted(m)]
+    return Table(title, ("method", *columns), tuple(rows), note)
 
 
 # -- helpers over groups ---------------------------------------------------------------------------------------
@@ -157,11 +212,7 @@ def shown(field: str, value: Any) -> str:
     if field == "rarity" and value is None:
         return "usual mix"
     if field == "budget":
-        return (
-            f"{value:g} %"
-            if False
-            else (f"{100 * value:g} %" if isinstance(value, float) else f"{value} labels")
-        )
+        return f"{100 * value:g} %" if isinstance(value, float) else f"{value} labels"
     if field in ("wrong", "skip") and isinstance(value, float | int):
         return f"{SHORT[field]}{100 * value:g} %"
     return f"{SHORT.get(field, field + ' ')}{value:g}" if isinstance(value, float | int) else f"{field} {value}"
@@ -179,10 +230,11 @@ def varying(groups: Sequence[Group], field: str) -> list[list[Group]]:
 
 def paper_value(method: str, group: Group) -> float | None:
     """The paper's figure for a method under the group's dataset, increment and budget, as a share."""
+    given = group.varied
+    if given["wrong"] or given["skip"] or given["rarity"] is not None:
+        return None  # the paper has neither noise nor rare classes
     for table in paper_tables().values():
         for column, value in zip(table.columns, table.rows.get(method, ()), strict=False):
-            if value is not None and column.matches(
-                group.dataset, group.varied["increment"], group.varied["budget"]
-            ):
+            if value is not None and column.matches(group.dataset, given["increment"], given["budget"]):
                 return value / 100
     return None

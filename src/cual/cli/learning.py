@@ -65,11 +65,12 @@ def fit(
     [cyan]cual fit photos -o v0.agent --encoder efficientnet-lite0[/cyan]
     """
     from cual.agent import Agent
-    from cual.cli.reading import check_device, read_method, read_options
+    from cual.cli.reading import check_device, read_options
+    from cual.methods import methods
 
     check_free(output, force)
     options = read_options(option or [])
-    chosen = read_method(method, options if buffer is None else {**options, "buffer": buffer})
+    chosen = methods[method].but(**(options if buffer is None else {**options, "buffer": buffer}))
     check_device(device)
     held = encoded(features, encoder, weights, device)
     bars = Bars()

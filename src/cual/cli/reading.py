@@ -1,20 +1,15 @@
 """From what people type to what the library takes: budgets, options of a method, devices, labels, answers."""
 
 import csv
-import inspect
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
+from cual import options
 from cual.errors import BadBudget, BadFile, BadLabels, BadOption
-from cual.heads import heads
 from cual.labels import SKIP, Answer, ClassNames
-from cual.methods import Method, methods
 from cual.types import Label
-from cual.uncertainty import uncertainties
 
 
 def read_budget(text: str) -> float | int:
@@ -32,16 +27,8 @@ def read_budget(text: str) -> float | int:
 
 
 def check_device(device: str) -> str:
-    """The device, if torch has it."""
-    try:
-        kind = torch.device(device).type
-    except RuntimeError:
-        kind = ""
-    if kind == "cpu" or (kind == "cuda" and torch.cuda.is_available()):
-        return device
-    raise BadOption(
-        f"there is no device {device!r} here; use cpu" + (" or cuda" if torch.cuda.is_available() else "")
-    )
+    """The device, if this machine has it."""
+    return str(options.device(device))
 
 
 def read_options(texts: Iterable[str]) -> dict[str, Any]:
@@ -50,7 +37,7 @@ def read_options(texts: Iterable[str]) -> dict[str, Any]:
     >>> read_options(["alpha=0.1", "then=top", "head_options.hidden=256"])
     {'alpha': 0.1, 'then': 'top', 'head_options': {'hidden': 256}}
     """
-    options: dict[str, Any] = {}
+    held: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         name, dot, inner = key.partition(".")
@@ -61,40 +48,9 @@ def read_options(texts: Iterable[str]) -> dict[str, Any]:
         except ValueError:
             read = value
         if dot:
-            read = {**options.get(name, {}), inner: read}
-        _check_type(name, read)
-        options[name] = read
-    return options
-
-
-def _check_type(name: str, value: Any) -> None:
-    default = getattr(methods["cual"], name, None)  # a name that no method has is `Method.but`'s to refuse
-    if default is None or name not in Method.__dataclass_fields__:
-        return
-    kinds = {float: (float, int), int: int, bool: bool, str: str}.get(type(default), Mapping)
-    right = isinstance(value, kinds) and (isinstance(default, bool) or not isinstance(value, bool))
-    if not right:
-        raise BadOption(f"option {name} is {value!r}, but takes a value like {default!r}")
-
-
-def read_method(name: str, options: Mapping[str, Any]) -> Method:
-    """A named method with some options changed, all of which its parts know."""
-    method = methods[name].but(**options)
-    parts = (
-        ("head_options", f"head {method.head!r}", heads[method.head], method.head_options),
-        (
-            "uncertainty_options",
-            f"uncertainty {method.uncertainty!r}",
-            uncertainties[method.uncertainty],
-            method.uncertainty_options,
-        ),
-    )
-    for option, owner, part, given in parts:
-        known = [p for p in inspect.signature(part).parameters if p not in ("width", "self")]
-        unknown = [key for key in given if key not in known]
-        if unknown:
-            raise BadOption(f"{option}: the {owner} has no {', '.join(unknown)}; it has {', '.join(known)}")
-    return method
+            read = {**options.named(name, held.get(name, {})), inner: read}
+        held[name] = read
+    return held
 
 
 def read_label(text: str, names: ClassNames) -> Label:

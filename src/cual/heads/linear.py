@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cual import options
 from cual.heads.base import heads
 from cual.heads.perceptron import Perceptron
 
@@ -45,7 +46,9 @@ class Linear(Perceptron):
     }
 
     def __init__(self, width: int, epochs: int = 5, batch: int = 16, lr: float = 1e-3) -> None:
-        self.width, self.epochs, self.batch, self.lr = width, epochs, batch, lr
+        self.width = width
+        self.epochs, self.batch = options.whole("epochs", epochs), options.whole("batch", batch)
+        self.lr = options.number("lr", lr, 0, without_low=True)
 
     def _hidden_widths(self) -> tuple[int, ...]:
         return ()

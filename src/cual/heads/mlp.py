@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
+from cual import options
 from cual.heads.base import heads
 from cual.heads.perceptron import Perceptron
 
@@ -43,7 +44,9 @@ class MLP(Perceptron):
     def __init__(
         self, width: int, hidden: int = 4096, epochs: int = 20, batch: int = 50, lr: float = 1e-3
     ) -> None:
-        self.width, self.hidden, self.epochs, self.batch, self.lr = width, hidden, epochs, batch, lr
+        self.width, self.hidden = width, options.whole("hidden", hidden)
+        self.epochs, self.batch = options.whole("epochs", epochs), options.whole("batch", batch)
+        self.lr = options.number("lr", lr, 0, without_low=True)
 
     def _hidden_widths(self) -> tuple[int, ...]:
         return (self.hidden,)

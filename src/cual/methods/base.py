@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+from cual import options
 from cual.acquisition import acquisitions
 from cual.errors import BadOption
 from cual.heads import heads
@@ -72,6 +73,22 @@ class Method:
     budget_factor: float = 1.0
 
     def __post_init__(self) -> None:
+        for names, checked in (
+            (("name", "summary", "score", "uncertainty", "first", "then", "pseudo", "head"), options.text),
+            (("unnamed", "ends_below_threshold"), options.flag),
+            (("iterations", "short_epochs", "short_batch", "buffer"), options.whole),
+            (("uncertainty_options", "head_options"), options.named),
+        ):
+            for name in names:
+                object.__setattr__(self, name, checked(name, getattr(self, name)))
+        for name, low, high in (
+            ("first_share", 0, 1),
+            ("alpha", 0, 1),
+            ("validation_share", 0, 0.5),
+            ("stds", -math.inf, math.inf),
+            ("budget_factor", 0, math.inf),
+        ):
+            object.__setattr__(self, name, options.number(name, getattr(self, name), low, high))
         for axis, name in (
             (uncertainties, self.uncertainty),
             (acquisitions, self.first),
@@ -85,21 +102,17 @@ class Method:
             raise BadOption(f"score is one of {', '.join(SCORES)}, not {self.score!r}")
         if self.unnamed and (self.score != "novelty" or not self.pseudo):
             raise BadOption("an unnamed class is found by novelty and believed: unnamed needs score and pseudo")
-        for name, low, high in (
-            ("first_share", 0, 1),
-            ("alpha", 0, 1),
-            ("validation_share", 0, 0.5),
-            ("stds", -math.inf, math.inf),
-            ("budget_factor", 0, math.inf),
-        ):
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise BadOption(f"{name} lies between {low} and {high}, not at {value!r}")
-        for name in ("iterations", "short_epochs", "short_batch", "buffer"):
-            if getattr(self, name) < 1:
-                raise BadOption(f"{name} is at least 1, not {getattr(self, name)!r}")
+        options.check_constructor(
+            "uncertainty_options",
+            f"uncertainty {self.uncertainty!r}",
+            uncertainties[self.uncertainty],
+            self.uncertainty_options,
+        )
+        options.check_constructor(
+            "head_options", f"head {self.head!r}", heads[self.head], self.head_options, width=1
+        )
 
-    def but(self, **options: Any) -> "Method":
+    def but(self, **changed: Any) -> "Method":
         """This method with some options changed.
 
         >>> methods["cual"].but(alpha=0.1).alpha
@@ -109,10 +122,10 @@ class Method:
         cual.errors.BadOption: a method has no option 'alfa'; it has score, uncertainty, ...
         """
         known = [f.name for f in fields(self) if f.name not in ("name", "summary")]
-        for option in options:
+        for option in changed:
             if option not in known and option not in ("name", "summary"):
                 raise BadOption(f"a method has no option {option!r}; it has {', '.join(known)}")
-        return replace(self, **options)
+        return replace(self, **changed)
 
     def to_json(self) -> dict[str, Any]:
         row = asdict(self)
@@ -121,10 +134,10 @@ class Method:
 
     @staticmethod
     def from_json(row: Mapping[str, Any]) -> "Method":
-        options = dict(row)
-        if options["budget_factor"] is None:
-            options["budget_factor"] = math.inf
-        return Method(**options)
+        held = dict(row)
+        if held["budget_factor"] is None:
+            held["budget_factor"] = math.inf
+        return Method(**held)
 
 
 SCORES = ("novelty", "entropy", "margin")

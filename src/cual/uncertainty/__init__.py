@@ -1,6 +1,6 @@
 """How far samples are from each class, and S⁰, Sⁱ, T_inner, zones. Who to ask is decided elsewhere."""
 
-from cual.uncertainty.base import ClassModel, Uncertainty, uncertainties
+from cual.uncertainty.base import ClassModel, Uncertainty, Warns, uncertainties
 from cual.uncertainty.fre import FRE
 from cual.uncertainty.knn import KNN, ClassSamples
 from cual.uncertainty.mahalanobis import Mahalanobis
@@ -16,6 +16,7 @@ __all__ = [
     "Mahalanobis",
     "Threshold",
     "Uncertainty",
+    "Warns",
     "Zone",
     "ambiguity",
     "s0",

@@ -1,7 +1,7 @@
 """What all per-class uncertainties have in common: two protocols and the registry. No formula."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -47,6 +47,15 @@ class Uncertainty(Protocol[M]):
 
     def load(self, state: Mapping[str, Tensor]) -> M:
         """The model whose `state` was given."""
+        ...
+
+
+@runtime_checkable
+class Warns(Protocol):
+    """An uncertainty that knows when its models cannot work (optional)."""
+
+    def warn_about(self, models: Sequence[Any]) -> None:
+        """Log one warning that names the remedy, if there is something to warn about."""
         ...
 
 

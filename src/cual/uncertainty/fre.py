@@ -1,11 +1,15 @@
 """Feature reconstruction error (eq. 3) as a member of the axis. Its formula lives in `subspace`."""
 
+import logging
 from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
+from cual import options
 from cual.uncertainty.base import columns, uncertainties
 from cual.uncertainty.subspace import ClassSubspace
+
+log = logging.getLogger(__name__)
 
 
 @uncertainties.add("fre")
@@ -19,11 +23,25 @@ class FRE:
     """
 
     def __init__(self, variance: float = 0.995) -> None:
-        self.variance = variance
+        self.variance = options.number("variance", variance, 0, 1, without_low=True)
 
     def fit(self, X: Tensor) -> ClassSubspace:
         """The principal subspace 𝒯ₘ of the class whose samples are the rows of `X`."""
         return ClassSubspace.fit(X, self.variance)
+
+    def warn_about(self, models: Sequence[ClassSubspace]) -> None:
+        """Say so where a subspace is all of space: every sample lies in it, so nothing is ever far from it."""
+        full = [model for model in models if model.k == model.mean.numel()]
+        if full:
+            log.warning(
+                "FRE keeps all %d dimensions of %d of %d classes, so that no sample can lie outside them and "
+                "distances mean nothing. Let it retain less than %g of the variance "
+                '(uncertainty_options={"variance": 0.9}), or use uncertainty="mahalanobis".',
+                full[0].k,
+                len(full),
+                len(models),
+                self.variance,
+            )
 
     def distances(self, X: Tensor, models: Sequence[ClassSubspace]) -> Tensor:
         """FREₘ(u) of each row u of `X` to each class m, (n, len(models))."""

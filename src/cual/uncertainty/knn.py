@@ -7,6 +7,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from cual import options
 from cual.uncertainty.base import columns, row_chunks, uncertainties
 
 GOLDEN = 0.6180339887498949  # its multiples modulo 1 fall evenly, wherever one stops
@@ -92,8 +93,8 @@ class KNN:
     """
 
     def __init__(self, k: int = 5, cap: int = 2000) -> None:
-        self.k = k
-        self.cap = cap
+        self.k = options.whole("k", k)
+        self.cap = options.whole("cap", cap)
 
     def fit(self, X: Tensor) -> ClassSamples:
         """The samples of the class that are the rows of `X`, thinned to the cap."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from cual import options
 from cual.uncertainty.base import columns, uncertainties
 from cual.uncertainty.subspace import ClassSubspace
 
@@ -26,7 +27,7 @@ class Mahalanobis:
     """
 
     def __init__(self, variance: float = 0.995) -> None:
-        self.variance = variance
+        self.variance = options.number("variance", variance, 0, 1, without_low=True)
 
     def fit(self, X: Tensor) -> ClassSubspace:
         """Mean and leading variances of the class whose samples are the rows of `X`."""

@@ -1,0 +1,126 @@
+"""Checks of options, once, where they are given: what was expected, and what came. No defaults live here."""
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import numpy as np
+import torch
+
+from cual.errors import BadOption
+
+
+def whole(name: str, value: Any, least: int = 1) -> int:
+    """A whole number.
+
+    >>> whole("epochs", np.int64(3))
+    3
+    >>> whole("epochs", 2.5)
+    Traceback (most recent call last):
+    cual.errors.BadOption: epochs is 2.5, but takes a whole number
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise _wrong(name, value, "a whole number")
+    if value < least:
+        raise BadOption(f"{name} is at least {least}, not {value}")
+    return int(value)
+
+
+def number(
+    name: str, value: Any, low: float = -math.inf, high: float = math.inf, *, without_low: bool = False
+) -> float:
+    """A number from `low` to `high`.
+
+    >>> number("alpha", 7, 0, 1)
+    Traceback (most recent call last):
+    cual.errors.BadOption: alpha lies between 0 and 1, but is 7
+    >>> number("lr", 0, 0, without_low=True)
+    Traceback (most recent call last):
+    cual.errors.BadOption: lr lies above 0, but is 0
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise _wrong(name, value, "a number")
+    plain = float(value)
+    if math.isnan(plain):
+        raise _wrong(name, value, "a number")
+    if not low <= plain <= high or (without_low and plain == low):
+        bottom = f"above {low}" if without_low else f"at {low} or above"
+        between = f"between {low} and {high}" + (f", and not at {low}" if without_low else "")
+        raise BadOption(f"{name} lies {bottom if math.isinf(high) else between}, but is {value}")
+    return plain
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False, and nothing that merely counts as such."""
+    if not isinstance(value, bool | np.bool_):
+        raise _wrong(name, value, "True or False")
+    return bool(value)
+
+
+def text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise _wrong(name, value, "a name (str)")
+    return value
+
+
+def named(name: str, value: Any) -> dict[str, Any]:
+    """Options by name, as plain values."""
+    if not isinstance(value, Mapping) or not all(
+        isinstance(key, str) for key in cast("Mapping[Any, Any]", value)
+    ):
+        raise _wrong(name, value, 'options by name, for example {"epochs": 5}')
+    given = cast("Mapping[str, Any]", value)
+    return {key: v.item() if isinstance(v, np.generic) else v for key, v in given.items()}
+
+
+def check_constructor(
+    option: str, what: str, part: Callable[..., Any], given: Mapping[str, Any], **fixed: Any
+) -> None:
+    """Check that `part` can be made with the options `given`: it knows their names and takes their values.
+
+    `fixed` is what the library itself gives to the constructor, and what no option may be called.
+
+    >>> check_constructor("head_options", "head 'toy'", lambda width, depth=1: None, {"dept": 2}, width=1)
+    Traceback (most recent call last):
+    cual.errors.BadOption: head_options: the head 'toy' has no dept; it has depth
+    """
+    parameters = inspect.signature(part).parameters
+    known = [
+        name
+        for name, p in parameters.items()
+        if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) and name not in fixed
+    ]
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    unknown = [name for name in given if name in fixed or (name not in known and not takes_any)]
+    if unknown:
+        raise BadOption(
+            f"{option}: the {what} has no {', '.join(unknown)}; it has {', '.join(known) or 'no options'}"
+        )
+    try:
+        part(**fixed, **given)
+    except (TypeError, ValueError) as error:
+        raise BadOption(f"{option}: {error}") from error
+
+
+def device(value: str | torch.device) -> torch.device:
+    """Where to compute, if this machine has it.
+
+    >>> device("abacus")
+    Traceback (most recent call last):
+    cual.errors.BadOption: there is no device 'abacus' here; use cpu...
+    """
+    here = torch.cuda.is_available()
+    try:
+        found = torch.device(value)
+        if found.type == "cpu" or (
+            found.type == "cuda" and here and (found.index or 0) < torch.cuda.device_count()
+        ):
+            return found
+    except (RuntimeError, TypeError):
+        pass
+    raise BadOption(f"there is no device {str(value)!r} here; use cpu" + (" or cuda" if here else ""))
+
+
+def _wrong(name: str, value: Any, expected: str) -> BadOption:
+    return BadOption(f"{name} is {value!r}, but takes {expected}")

@@ -1,0 +1,173 @@
+"""Options of a method: a wrong one is refused where it is given, by name, with what was expected and what came."""
+
+import logging
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from cual import Agent
+from cual.errors import BadOption
+from cual.heads import heads
+from cual.methods import methods
+from cual.uncertainty import uncertainties
+from worlds import SMALL, World
+
+CUAL = methods["cual"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("alpha", "x", "alpha is 'x', but takes a number"),
+        ("alpha", True, "alpha is True, but takes a number"),
+        ("alpha", None, "alpha is None"),
+        ("alpha", float("nan"), "alpha is nan, but takes a number"),
+        ("alpha", 1.5, "alpha lies between 0 and 1, but is 1.5"),
+        ("stds", [2], "stds is .2., but takes a number"),
+        ("budget_factor", -1, "budget_factor lies at 0 or above, but is -1"),
+        ("validation_share", 0.6, "validation_share lies between 0 and 0.5"),
+        ("iterations", 2.5, "iterations is 2.5, but takes a whole number"),
+        ("iterations", True, "iterations is True, but takes a whole number"),
+        ("iterations", 0, "iterations is at least 1, not 0"),
+        ("buffer", "many", "buffer is 'many', but takes a whole number"),
+        ("short_epochs", None, "short_epochs is None"),
+        ("unnamed", 1, "unnamed is 1, but takes True or False"),
+        ("ends_below_threshold", "no", "ends_below_threshold is 'no', but takes True or False"),
+        ("head", 3, "head is 3, but takes a name"),
+        ("then", ["top"], r"then is \['top'\], but takes a name"),
+        ("pseudo", None, "pseudo is None, but takes a name"),
+        ("head_options", 3, "head_options is 3, but takes options by name"),
+        ("head_options", {1: 2}, "head_options is .1: 2., but takes options by name"),
+        ("uncertainty_options", [("variance", 1)], "uncertainty_options is .*, but takes options by name"),
+    ],
+)
+def test_a_wrong_value_is_named(world: World, option: str, value: Any, said: str) -> None:
+    with pytest.raises(BadOption, match=said):
+        CUAL.but(**{option: value})
+    with pytest.raises(BadOption, match=said):
+        Agent.fit(world.X, world.y, **{option: value})
+
+
+@pytest.mark.parametrize(
+    ("head", "given", "said"),
+    [
+        ("mlp", {"hiden": 3}, "head_options: the head 'mlp' has no hiden; it has hidden, epochs, batch, lr"),
+        ("linear", {"hidden": 3}, "the head 'linear' has no hidden; it has epochs, batch, lr"),
+        ("mlp", {"width": 3}, "has no width"),
+        ("mlp", {"hidden": 0}, "head_options: hidden is at least 1, not 0"),
+        ("mlp", {"hidden": "wide"}, "head_options: hidden is 'wide', but takes a whole number"),
+        ("mlp", {"epochs": -1}, "head_options: epochs is at least 1, not -1"),
+        ("ccic", {"batch": 0.5}, "head_options: batch is 0.5"),
+        ("mlp", {"lr": 0}, "head_options: lr lies above 0, but is 0"),
+    ],
+)
+def test_options_of_a_head_are_checked(head: str, given: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadOption, match=said):
+        CUAL.but(head=head, head_options=given)
+
+
+@pytest.mark.parametrize(
+    ("uncertainty", "given", "said"),
+    [
+        ("fre", {"k": 3}, "uncertainty_options: the uncertainty 'fre' has no k; it has variance"),
+        ("knn", {"variance": 0.9}, "'knn' has no variance; it has k, cap"),
+        ("fre", {"variance": 2}, "uncertainty_options: variance lies between 0 and 1, and not at 0, but is 2"),
+        ("fre", {"variance": 0}, "variance lies between 0 and 1, and not at 0, but is 0"),
+        ("mahalanobis", {"variance": "all"}, "variance is 'all', but takes a number"),
+        ("knn", {"k": 0}, "k is at least 1, not 0"),
+        ("knn", {"cap": 1.5}, "cap is 1.5, but takes a whole number"),
+    ],
+)
+def test_options_of_an_uncertainty_are_checked(uncertainty: str, given: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadOption, match=said):
+        CUAL.but(uncertainty=uncertainty, uncertainty_options=given)
+
+
+@pytest.mark.parametrize("name", heads.names())
+def test_every_head_refuses_a_name_it_does_not_have(name: str) -> None:
+    with pytest.raises(BadOption, match=f"the head '{name}' has no nonsense; it has "):
+        CUAL.but(head=name, head_options={"nonsense": 1})
+
+
+@pytest.mark.parametrize("name", uncertainties.names())
+def test_every_uncertainty_refuses_a_name_it_does_not_have(name: str) -> None:
+    with pytest.raises(BadOption, match=f"the uncertainty '{name}' has no nonsense; it has "):
+        CUAL.but(uncertainty=name, uncertainty_options={"nonsense": 1})
+
+
+def test_numbers_of_numpy_are_numbers(world: World, tmp_path) -> None:
+    given = {"alpha": np.float32(0.5), "buffer": np.int64(60), "unnamed": np.bool_(False)}
+    method = CUAL.but(**given, head_options={"hidden": np.int32(16), "epochs": np.int64(3)})
+    assert method == CUAL.but(alpha=0.5, buffer=60, unnamed=False, head_options=SMALL["head_options"])
+    agent = Agent.fit(world.X, world.y, method, seed=np.int64(3))
+    agent.save(tmp_path / "agent")
+    assert Agent.load(tmp_path / "agent").method == method
+
+
+def test_options_given_are_copied() -> None:
+    given = {"hidden": 16}
+    method = CUAL.but(head_options=given)
+    given["hidden"] = 0
+    assert method.head_options == {"hidden": 16}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"method": 3}, "method is 3, but takes a name or a Method"),
+        ({"seed": "x"}, "seed is 'x', but takes a whole number"),
+        ({"seed": -1}, "seed is at least 0, not -1"),
+        ({"device": "abacus"}, "no device 'abacus' here; use cpu"),
+    ],
+)
+def test_what_fit_takes_beside_options_is_checked(world: World, arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadOption, match=said):
+        Agent.fit(world.X, world.y, **arguments)
+
+
+def twelve_dimensions(n: int) -> tuple[np.ndarray, list[str]]:
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(2 * n, 12)).astype(np.float32), ["a"] * n + ["b"] * n
+
+
+def test_subspaces_without_an_outside_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    X, y = twelve_dimensions(500)
+    with caplog.at_level(logging.WARNING, logger="cual"):
+        agent = Agent.fit(X, y, **SMALL)
+    assert np.median(agent.novelty(X)) < 1e-3
+    (record,) = caplog.records
+    assert record.name.split(".")[0] == "cual"
+    for said in ("all 12 dimensions of 2 of 2 classes", '"variance": 0.9', 'uncertainty="mahalanobis"'):
+        assert said in record.getMessage()
+
+
+@pytest.mark.parametrize(
+    "remedy",
+    [{"uncertainty_options": {"variance": 0.9}}, {"uncertainty": "mahalanobis"}, {"uncertainty": "knn"}],
+)
+def test_the_remedies_end_the_warning(remedy: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+    X, y = twelve_dimensions(500)
+    agent = Agent.fit(X, y, **SMALL, **remedy)
+    assert caplog.records == []
+    assert np.median(agent.novelty(X)) > 1e-2
+
+
+def test_few_samples_leave_an_outside(caplog: pytest.LogCaptureFixture) -> None:
+    Agent.fit(*twelve_dimensions(10), **SMALL)
+    assert caplog.records == []
+
+
+def test_a_read_only_memory_map_is_saved_without_a_warning(
+    world: World, tmp_path, recwarn: pytest.WarningsRecorder
+) -> None:
+    np.save(tmp_path / "pool.npy", world.pool)
+    mapped = np.load(tmp_path / "pool.npy", mmap_mode="r")
+    always = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)  # else torch says it once per process, perhaps long before this test
+    try:
+        world.agent().adapt(mapped, 5).save(tmp_path / "task")
+    finally:
+        torch.set_warn_always(always)
+    assert [str(w.message) for w in recwarn] == []
