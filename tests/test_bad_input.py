@@ -1,4 +1,4 @@
-"""Input that is wrong, odd or extreme: a named error that says where, or a sensible result, and nothing lost."""
+"""Input that is wrong, odd or extreme: an error that says where, or a sensible result, and nothing lost."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ def test_values_too_large_for_float32_are_infinite(world: World):
 def test_wrong_width(world: World):
     agent = world.agent()
     for call in (agent.predict, agent.novelty, lambda X: agent.adapt(X, 5)):
-        with pytest.raises(BadFeatures, match="15 wide.*16 wide"):
+        with pytest.raises(BadFeatures, match=r"15 wide.*16 wide"):
             call(world.pool[:, :15])
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from cual import Adaptation, Agent
+from cual.methods import methods
 
 SMALL: dict[str, Any] = {"head_options": {"hidden": 16, "epochs": 3}, "buffer": 60}
 
@@ -24,7 +25,11 @@ class World:
         return list(self.truth)
 
     def agent(self, **options: Any) -> Agent:
-        return Agent.fit(self.X, self.y, **{**SMALL, **options})
+        """An agent of the two known classes; heads that are not trained take no training options."""
+        options = {**SMALL, **options}
+        if methods[options.get("method", "cual")].head == "ridge":
+            del options["head_options"]
+        return Agent.fit(self.X, self.y, **options)
 
     def adapt(self, agent: Agent | None = None, budget: float | int = 8) -> Adaptation:
         return (agent or self.agent()).adapt(self.pool, budget, ids=self.ids)

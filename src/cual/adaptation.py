@@ -8,7 +8,7 @@ import itertools
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -198,7 +198,7 @@ class Adaptation:
         n = self._allotment(i) if i < method.iterations else 0
         if not len(rows):
             self.ended = "the pool is used up"
-        elif i == method.iterations:
+        elif i >= method.iterations and not method.believes_last:
             self.ended = "all iterations are used"
         elif not n and not method.pseudo:
             self.ended = "the budget is spent"
@@ -207,7 +207,7 @@ class Adaptation:
         self._report(i)
         with self.timings.stage("scoring"):
             scored = self._short.score(rows)
-        threshold = t_inner(scored.validation, method.stds)
+        threshold = scored.threshold or t_inner(scored.validation, method.stds)
         none = np.empty(0, np.int64)
         this = Round(i, rows, scored.scores, scored.classes, threshold, none, none, none)
         self.rounds.append(this)
@@ -217,20 +217,27 @@ class Adaptation:
         elif n:
             strategy = acquisitions[method.then if self._novel_alive() else method.first]()
             rng = generator(self.agent.seed, self.agent.version + 1, i, "queries")
-            this.asked = rows[strategy.choose(self._view(this, slice(None)), n, rng)]
+            view = replace(self._view(this, slice(None)), validation=scored.validation.cpu().numpy())
+            this.asked = rows[strategy.choose(view, n, rng)]
             self._write_down_questions(this)
 
     def _close_round(self) -> None:
         """All is answered: believe the most certain of the rest, and learn from everything accepted."""
         method, this = self.agent.method, self.rounds[-1]
         self._number_classes()
-        if method.pseudo:
+        last = method.believes_last and not len(this.asked)
+        if method.pseudo and last == method.believes_last:
             left = np.flatnonzero(~np.isin(this.rows, self._told_rows()))
             chosen = left[pseudo_labels[method.pseudo]().choose(self._view(this, left), method.alpha)]
             trusted = np.isin(this.classes[chosen], [self._names.index(name) for name in self._novel_alive()])
             this.pseudo_rows, this.pseudo_classes = this.rows[chosen[trusted]], this.classes[chosen[trusted]]
         self._closed += 1
-        more = self._closed < method.iterations and (method.pseudo or self._allotment(self._closed))
+        if last:
+            self.ended = "the pool is labelled"
+            return
+        more = method.believes_last or (
+            self._closed < method.iterations and (method.pseudo or self._allotment(self._closed))
+        )
         if more and (len(this.asked) or len(this.pseudo_rows)):
             with self.timings.stage("short head"):
                 self._short.learn(self._accepted(), this.iteration)
@@ -253,6 +260,7 @@ class Adaptation:
             classes=this.classes[positions],
             n_old=len(self.agent.names),
             probabilities=lambda: self._short.probabilities(rows),
+            features=lambda: self._short.features(rows),
         )
 
     def _write_down_questions(self, this: Round) -> None:

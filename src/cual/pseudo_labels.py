@@ -36,6 +36,23 @@ class MostNovel:
         return highest(scores, math.ceil(alpha * above))
 
 
+@pseudo_labels.add("likelier-than-not")
+class LikelierThanNot:
+    """Every sample that one novel class holds by more than half, whatever α (cual-plus).
+
+    >>> p = np.array([[0.9, 0.1], [0.4, 0.6], [0.5, 0.5]], dtype=np.float32)
+    >>> view = PoolView(scores=p[:, 1], threshold=0.5, classes=p.argmax(1), n_old=1, probabilities=lambda: p)
+    >>> LikelierThanNot().choose(view, alpha=0.2).tolist()
+    [1]
+    """
+
+    def choose(self, view: PoolView, alpha: float) -> IntArray:
+        del alpha
+        if not len(view.scores):
+            return np.empty(0, np.int64)
+        return np.flatnonzero((view.probabilities().max(axis=1) > 0.5) & (view.classes >= view.n_old))
+
+
 @pseudo_labels.add("most-certain")
 class MostCertain:
     """The share α of the samples predicted as a novel class whose uncertainty is lowest (PseudoER).

@@ -17,7 +17,7 @@ from cual.heads import Head, Lesson, Samples, heads
 from cual.pool import Pool
 from cual.seeds import generator
 from cual.types import FloatArray, IntArray
-from cual.uncertainty import ClassModel, s0, si
+from cual.uncertainty import ClassModel, Threshold, s0, si
 
 if TYPE_CHECKING:
     from cual.agent import Agent
@@ -33,6 +33,8 @@ class Scored:
     scores: FloatArray
     classes: IntArray
     validation: Tensor
+    threshold: Threshold | None = None
+    """Where a score has a natural threshold; else T_inner is set from `validation`."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ class ShortTerm(Protocol):
     def learn(self, accepted: Accepted, iteration: int) -> None: ...
 
     def probabilities(self, rows: IntArray) -> FloatArray: ...
+
+    def features(self, rows: IntArray) -> FloatArray: ...
 
     def nearest_old(self, rows: IntArray) -> IntArray: ...
 
@@ -145,6 +149,9 @@ class NoveltyLearner:
         """What the long-term head of the agent makes of the rows."""
         return _probabilities(self._agent.head, self._pool, rows, self._agent.device)
 
+    def features(self, rows: IntArray) -> FloatArray:
+        return self._pool.take(rows).numpy()
+
     def nearest_old(self, rows: IntArray) -> IntArray:
         return self._nearest[torch.from_numpy(rows)].numpy()
 
@@ -197,6 +204,9 @@ class HesitationLearner:
     def probabilities(self, rows: IntArray) -> FloatArray:
         return _probabilities(self._head, self._pool, rows, self._agent.device, self._alive)
 
+    def features(self, rows: IntArray) -> FloatArray:
+        return self._pool.take(rows).numpy()
+
     def nearest_old(self, rows: IntArray) -> IntArray:
         return self.probabilities(rows)[:, : self._n_old].argmax(axis=1)
 
@@ -210,6 +220,10 @@ class HesitationLearner:
 
 def short_term(agent: "Agent", pool: Pool) -> ShortTerm:
     """The short-term learner that the agent's method asks for."""
+    if agent.method.score == "prototypes":
+        from cual.transduction import PrototypeLearner
+
+        return PrototypeLearner(agent, pool)
     if agent.method.score == "novelty":
         return NoveltyLearner(agent, pool)
     return HesitationLearner(agent, pool, entropy if agent.method.score == "entropy" else closeness)

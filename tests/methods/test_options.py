@@ -1,4 +1,4 @@
-"""Options of a method: a wrong one is refused where it is given, by name, with what was expected and what came."""
+"""Options of a method: a wrong one is refused where it is given, with what was expected and what came."""
 
 import logging
 from typing import Any

@@ -1,6 +1,6 @@
 """Who to ask: one strategy per name."""
 
-from cual.acquisition import ambiguous, chance, classifier, top
+from cual.acquisition import ambiguous, chance, classifier, diverse, top
 from cual.acquisition.base import Acquisition, PoolView, acquisition, acquisitions
 
 __all__ = [
@@ -11,5 +11,6 @@ __all__ = [
     "ambiguous",
     "chance",
     "classifier",
+    "diverse",
     "top",
 ]

@@ -10,8 +10,8 @@ from cual.registry import Registry
 from cual.types import FloatArray, IntArray
 
 
-def _no_probabilities() -> FloatArray:
-    raise LookupError("this view carries no class probabilities")
+def _nothing() -> FloatArray:
+    raise LookupError("this view does not carry what the strategy asks for")
 
 
 @dataclass(frozen=True)
@@ -28,15 +28,19 @@ class PoolView:
         The class each sample is taken for, were it novel; −1 where none is known yet.
     n_old
         Classes below this number are old.
-    probabilities
-        Class probabilities (n, C), computed only when called.
+    validation
+        The same score of known validation samples.
+    probabilities, features
+        Class probabilities (n, C) and features (n, d), computed only when called.
     """
 
     scores: FloatArray
     threshold: float
     classes: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     n_old: int = 0
-    probabilities: Callable[[], FloatArray] = _no_probabilities
+    validation: FloatArray = field(default_factory=lambda: np.empty(0, np.float32))
+    probabilities: Callable[[], FloatArray] = _nothing
+    features: Callable[[], FloatArray] = _nothing
 
 
 class Acquisition(Protocol):

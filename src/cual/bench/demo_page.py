@@ -90,8 +90,9 @@ def _new(step: Step, data: Data) -> str:
 def _task(step: Step, data: Data, opened: bool) -> str:
     row = step.row
     told = (
-        f"Task {step.task.number}, new: {_new(step, data)} · {row['labels_used']} labels for {row['pool_size']} "
-        f"samples, {row['pseudo_labels']} pseudo-labels, accuracy {100 * row['accuracy']:.1f} %"
+        f"Task {step.task.number}, new: {_new(step, data)} · {row['labels_used']} labels for "
+        f"{row['pool_size']} samples, {row['pseudo_labels']} pseudo-labels, "
+        f"accuracy {100 * row['accuracy']:.1f} %"
     )
     before = set(data.truth.classes(step.task.old))
     novel = ~np.isin(data.truth.labels[step.task.rows], list(before))

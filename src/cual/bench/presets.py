@@ -18,7 +18,7 @@ BUDGETS = (0.005, 0.0125, 0.025, 0.05)
 TABLE1 = ("oracle", "cual", "er-entropy", "er-random", "er-entropy-oneshot", "pseudo-er-entropy", "ccic")
 ABLATIONS = ("cual", "al-top", "al-random", "al-oneshot", "only-al", "only-al-random", "only-al-8x")
 CURVES = ("oracle", "cual", "er-entropy", "pseudo-er-entropy", "ccic")
-ENCODERS = {"R50": "swav-r50", "ViT": "dino-vits16"}
+ENCODERS = {"R50": "swav-resnet50", "ViT": "dino-vits16"}
 
 PAPER = {
     "im21k-ood": Setting("", first=10, increment=5, budget=0.0125, buffer=5000),

@@ -1,6 +1,6 @@
 """Named compositions of the axes."""
 
-from cual.methods import ablations, ccic, cual, er, incdfm, oracle, pseudo_er
+from cual.methods import ablations, ccic, cual, cual_plus, er, incdfm, oracle, pseudo_er
 from cual.methods.base import SCORES, Method, add, methods
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "add",
     "ccic",
     "cual",
+    "cual_plus",
     "er",
     "incdfm",
     "methods",

@@ -21,7 +21,8 @@ class Method:
     Attributes
     ----------
     score
-        "novelty": S⁰ and Sⁱ (eq. 2) on class models; "entropy" or "margin" of the classifier itself.
+        "novelty": S⁰ and Sⁱ (eq. 2) on class models; "entropy" or "margin" of the classifier itself;
+        "prototypes" in the ridge head's whitened space (cual-plus).
     uncertainty, uncertainty_options
         The elemental uncertainty of a class, and what its constructor takes.
     first, then
@@ -30,6 +31,8 @@ class Method:
         Share of the budget for one round of first questions; the rest goes evenly over the iterations left.
     pseudo, alpha
         Which samples are believed without asking ("" for none), and which share α per iteration.
+    believes_last
+        Believe nothing before the last answer, then label the pool in one go; else a share per iteration.
     unnamed
         Ask nothing: what is believed novel is one class, with a made-up name (incDFM).
     iterations
@@ -60,6 +63,7 @@ class Method:
     first_share: float = 0.4
     pseudo: str = "most-novel"
     alpha: float = 0.2
+    believes_last: bool = False
     unnamed: bool = False
     iterations: int = 10
     stds: float = 2.0
@@ -75,7 +79,7 @@ class Method:
     def __post_init__(self) -> None:
         for names, checked in (
             (("name", "summary", "score", "uncertainty", "first", "then", "pseudo", "head"), options.text),
-            (("unnamed", "ends_below_threshold"), options.flag),
+            (("unnamed", "believes_last", "ends_below_threshold"), options.flag),
             (("iterations", "short_epochs", "short_batch", "buffer"), options.whole),
             (("uncertainty_options", "head_options"), options.named),
         ):
@@ -100,6 +104,10 @@ class Method:
             _ = pseudo_labels[self.pseudo]
         if self.score not in SCORES:
             raise BadOption(f"score is one of {', '.join(SCORES)}, not {self.score!r}")
+        if self.score == "prototypes" and self.head != "ridge":
+            raise BadOption('score "prototypes" lives in the space of the ridge head: it needs head="ridge"')
+        if self.score in ("entropy", "margin") and self.head == "ridge":
+            raise BadOption(f"score {self.score!r} needs a head that is trained in epochs, not the ridge head")
         if self.unnamed and (self.score != "novelty" or not self.pseudo):
             raise BadOption("an unnamed class is found by novelty and believed: unnamed needs score and pseudo")
         options.check_constructor(
@@ -140,7 +148,7 @@ class Method:
         return Method(**held)
 
 
-SCORES = ("novelty", "entropy", "margin")
+SCORES = ("novelty", "entropy", "margin", "prototypes")
 methods = Registry[Method]("method")
 
 

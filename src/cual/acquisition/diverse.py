@@ -1,0 +1,83 @@
+"""Who to ask: samples that are wanted and differ from each other, by k-means (cual-plus). Choosing only."""
+
+import numpy as np
+
+from cual.acquisition.base import PoolView, acquisition, highest
+from cual.types import FloatArray, IntArray
+
+CANDIDATES = 5000
+"""Samples that k-means looks at, at most: the most wanted ones."""
+ROUNDS = 15
+
+
+@acquisition("diverse")
+class Diverse:
+    """Ask about the medoids of a k-means over the novel samples, so that every novel class gets a question.
+
+    A sample weighs (1 − p)⁴, where p is the share of known validation samples that score at least as high.
+
+    >>> X = np.array([[1, 0], [0.9, 0.1], [0, 1], [0.1, 0.9], [-1, 0]], dtype=np.float32)
+    >>> view = PoolView(scores=np.array([9, 9, 9, 9, 0.0]), threshold=5, validation=np.array([0, 1, 2.0]),
+    ...                 features=lambda: X)
+    >>> chosen = Diverse().choose(view, n=2, rng=np.random.default_rng(0))
+    >>> len({int(i) // 2 for i in chosen})
+    2
+    """
+
+    def choose(self, view: PoolView, n: int, rng: np.random.Generator) -> IntArray:
+        known = np.sort(view.validation)
+        p = 1 - np.searchsorted(known, view.scores, side="left") / max(1, len(known))
+        return _medoids(view, ((1 - p) ** 4).astype(np.float32), n, CANDIDATES, rng)
+
+
+@acquisition("diverse-ambiguous")
+class DiverseAmbiguous:
+    """Ask about samples close to T_inner that differ from each other.
+
+    >>> X = np.array([[1, 0], [1, 0.01], [0, 1], [-1, 0]], dtype=np.float32)
+    >>> view = PoolView(scores=np.array([5, 5.1, 5.2, 0]), threshold=5, features=lambda: X)
+    >>> sorted(DiverseAmbiguous().choose(view, n=2, rng=np.random.default_rng(0)).tolist())[1]
+    2
+    """
+
+    def choose(self, view: PoolView, n: int, rng: np.random.Generator) -> IntArray:
+        distance = np.abs(view.scores - view.threshold)
+        wanted = 1 / (1 + distance / max(float(np.median(distance)), 1e-9)) if len(distance) else distance
+        return _medoids(view, wanted.astype(np.float32), n, max(5 * n, 20), rng)
+
+
+def _medoids(view: PoolView, weights: FloatArray, n: int, most: int, rng: np.random.Generator) -> IntArray:
+    """Positions of `n` medoids of a weighted k-means over the `most` heaviest samples."""
+    n = min(n, len(weights))
+    if n == 0:
+        return np.empty(0, np.int64)
+    candidates = np.sort(highest(weights, max(most, n)))
+    directions = view.features()[candidates].astype(np.float32)
+    directions /= np.maximum(np.linalg.norm(directions, axis=1, keepdims=True), 1e-12)
+    heavy = np.maximum(weights[candidates], 1e-4)
+    centres = directions[_spread(directions, heavy, n, rng)]
+    for _ in range(ROUNDS):
+        nearest = (directions @ centres.T).argmax(axis=1)
+        for j in range(n):
+            mine = nearest == j
+            if mine.any():
+                centre = heavy[mine] @ directions[mine]
+                centres[j] = centre / max(float(np.linalg.norm(centre)), 1e-12)
+    likeness = directions @ centres.T
+    chosen: list[int] = []
+    for j in range(n):  # the closest sample to each centre that no other centre took
+        order = np.argsort(-likeness[:, j], kind="stable")
+        chosen.append(next(int(i) for i in order if int(i) not in chosen))
+    return candidates[chosen]
+
+
+def _spread(directions: FloatArray, weights: FloatArray, n: int, rng: np.random.Generator) -> list[int]:
+    """Starting points by k-means++: each next one is likely where weight is high and no start is near."""
+    chosen: list[int] = []
+    far = np.ones(len(weights), dtype=np.float64)
+    for _ in range(n):
+        odds = np.cumsum(weights * np.maximum(far, 1e-9))
+        i = min(int(np.searchsorted(odds, rng.random() * odds[-1], side="right")), len(weights) - 1)
+        chosen.append(i)
+        far = np.minimum(far, 1 - directions @ directions[i])
+    return chosen

@@ -1,0 +1,301 @@
+"""The ridge head: a linear discriminant in closed form, from sums that take samples in and give them back.
+
+Nothing is trained and no sample is kept: what is remembered does not grow with their number.
+"""
+
+import copy
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from cual import options as check
+from cual.errors import BadFeatures, BadLabels, BadOption, TooFewSamples
+from cual.heads.base import Lesson, Progress, Samples, heads
+
+CHUNK = 1024  # rows that are held in float64 at once
+BLOCK = 256  # columns: T is symmetric, so only blocks on and below its diagonal are computed
+NO_SAMPLES = 1e-3  # a class that weighs less has none: such a mean is not worth much, and hardly exact
+ROUNDING = 1e-9  # less weight than this is what taking soft labels back has left
+NO_LOGIT = -1e30  # of a class without samples: below all others, and finite
+LEAST_SHARE = 1e-3  # of the total variance, least ridge: classes of one sample leave no variance within
+LEAST_VARIANCE = 1e-6  # of a unit vector, least ridge: features may not vary at all
+
+
+class Solution(NamedTuple):
+    """Logits are ``(z - centre) @ weights.T + biases``; ``factor`` is Σ's Cholesky factor, for whitening."""
+
+    centre: Tensor
+    weights: Tensor
+    biases: Tensor
+    factor: Tensor
+    means: Tensor
+    """Class means, whitened; zero for a class without samples."""
+
+
+@heads.add("ridge")
+class Ridge:
+    """Linear discriminant with a shared, shrunk covariance: new samples are added to its sums, exactly.
+
+    Over unit vectors z with label weights y_c (soft labels, or one for the label), less a fixed offset, the
+    head sums up n_c = Σ y_c and s_c = Σ y_c z of each class and T = Σ (Σ_c y_c) z zᵀ of all. From these
+
+    - S = (T − Σ_c s_c s_cᵀ / n_c) / N, the covariance within classes, N = Σ_c n_c;
+    - Σ = S + `shrink` · mean(diag S) · I;
+    - w_c = Σ⁻¹ μ_c and b_c = −½ μ_cᵀ Σ⁻¹ μ_c, with μ_c = s_c / n_c less the mean of all samples: the same prior
+      for every class.
+
+    So the order and the split of lessons do not matter. `Lesson.replay` is not learned: it was before.
+
+    Parameters
+    ----------
+    width
+        Of the features.
+    shrink
+        Ridge on the covariance, in units of its mean variance. Hardly matters between 0.01 and 0.3.
+    expand
+        Random ReLU features, relu(R x) as unit vectors, that stand in for the features x; 0 for none.
+    widest
+        Features wider than this are projected at random to this width, unless they are expanded.
+
+    Examples
+    --------
+    >>> X, y = torch.eye(3), torch.arange(3)
+    >>> none = Samples(X[:0], y[:0])
+    >>> head = Ridge(width=3).learn(Lesson(3, Samples(X, y), none, none), np.random.default_rng(0))
+    >>> head.logits(X).argmax(1).tolist()
+    [0, 1, 2]
+    >>> wrong = Samples(X[:1], torch.tensor([2]))
+    >>> taught = head.learn(Lesson(3, wrong, none, none), np.random.default_rng(1))
+    >>> bool(torch.allclose(taught.without(wrong).logits(X), head.logits(X)))
+    True
+    """
+
+    OPTIONS: ClassVar[Mapping[str, type[int] | type[float]]] = {
+        "width": int,
+        "shrink": float,
+        "expand": int,
+        "widest": int,
+    }
+    WANTS_UNLABELLED: ClassVar[bool] = False
+
+    def __init__(self, width: int, shrink: float = 0.1, expand: int = 0, widest: int = 4096) -> None:
+        self.width = width
+        self.shrink = check.number("shrink", shrink, 0, 1000, without_low=True)
+        self.expand, self.widest = check.whole("expand", expand, 0), check.whole("widest", widest)
+        self._seed = 0
+        self._offset = torch.zeros(self._inner, dtype=torch.float64)
+        self._counts = torch.zeros(0, dtype=torch.float64)
+        self._sums = torch.zeros(0, self._inner, dtype=torch.float64)
+        self._moment = torch.zeros(0, 0, dtype=torch.float64)
+        self._drawn: Tensor | None = None
+
+    @property
+    def _inner(self) -> int:
+        """Width of z."""
+        return self.expand or min(self.width, self.widest)
+
+    @property
+    def n_classes(self) -> int:
+        """Classes known so far; 0 before the first lesson."""
+        return len(self._counts)
+
+    @torch.no_grad()
+    def logits(self, X: Tensor) -> Tensor:
+        """Logits (n, n_classes) in float32, on the head's device."""
+        if not self.n_classes:
+            return torch.empty(len(X), 0, dtype=torch.float32, device=X.device)
+        centre, weights, biases, _, _ = self._solution
+        logits = torch.empty(len(X), self.n_classes, dtype=torch.float32, device=biases.device)
+        for rows, z in self._unit_vectors(X):
+            logits[rows] = torch.addmm(biases, z.sub_(centre), weights.t()).float()
+        return logits
+
+    @torch.no_grad()
+    def learn(self, lesson: Lesson, rng: np.random.Generator, progress: Progress | None = None) -> Self:
+        """A new head that knows the answers and the pseudo-labels of `lesson` as well."""
+        if lesson.n_classes < self.n_classes:
+            raise BadLabels(f"a head of {self.n_classes} classes cannot shrink to {lesson.n_classes}")
+        given = [lesson.queried, lesson.pseudo, *([] if lesson.old is None else [lesson.old])]
+        parts = [samples for samples in given if len(samples)]
+        for samples in parts:
+            self._check(samples, lesson.n_classes)
+        if not parts and not self.n_classes:
+            raise TooFewSamples(
+                "a head cannot learn from nothing: the lesson has no answer and no pseudo-label"
+            )
+        head = self._copied(lesson.n_classes, parts[0].X.device if parts else self._counts.device)
+        if not self.n_classes:
+            head._seed = int(rng.integers(2**63))
+            head._offset = head._mean_of(parts)
+        n_chunks = [-(-len(samples) // CHUNK) for samples in parts]
+        for i, samples in enumerate(parts):
+            for done, chunk in enumerate(_chunks(samples), 1 + sum(n_chunks[:i])):
+                head._add(chunk, 1)
+                if progress is not None:
+                    progress(done, sum(n_chunks))
+        return head
+
+    @torch.no_grad()
+    def without(self, samples: Samples) -> Self:
+        """A new head that never learned `samples`, whose features and labels are those that it was given."""
+        self._check(samples, self.n_classes)
+        head = self._copied(self.n_classes, self._counts.device)
+        for chunk in _chunks(samples):
+            head._add(chunk, -1)
+        over = (head._counts < -NO_SAMPLES).nonzero().flatten().tolist()
+        if over:
+            raise BadLabels(f"class {over[0]} has fewer samples than are taken back from it")
+        return head
+
+    def _check(self, samples: Samples, n_classes: int) -> None:
+        X, y = samples.X, samples.y
+        if X.shape[1] != self.width:
+            raise BadFeatures(f"the head takes features of width {self.width}, not {X.shape[1]}")
+        if y.is_floating_point():
+            if y.shape[1] > n_classes:
+                raise BadLabels(f"targets of {y.shape[1]} classes do not fit into {n_classes}")
+            if not bool(((y >= 0) & y.isfinite()).all()):
+                raise BadLabels("soft targets are finite and not negative")
+        elif len(y) and not 0 <= int(y.min()) <= int(y.max()) < n_classes:
+            raise BadLabels(f"class numbers go from 0 to {n_classes - 1}, but one is outside")
+
+    def _copied(self, n_classes: int, device: torch.device) -> Self:
+        """A head on `device` with sums of its own, and room for `n_classes`."""
+        head = copy.copy(self)
+        vars(head).pop("_solution", None)
+        new = n_classes - self.n_classes
+        head._offset = self._offset.to(device)
+        head._counts = F.pad(self._counts, (0, new)).to(device)
+        head._sums = F.pad(self._sums, (0, 0, 0, new)).to(device)
+        if len(self._moment):
+            head._moment = self._moment.to(device, copy=True)
+        else:
+            head._moment = torch.zeros(self._inner, self._inner, dtype=torch.float64, device=device)
+        return head
+
+    def _mean_of(self, parts: list[Samples]) -> Tensor:
+        """The offset: any would give the same logits, but close to the data rounding is smallest."""
+        sums = [z.sum(dim=0) for samples in parts for _, z in self._unit_vectors(samples.X)]
+        return torch.stack(sums).sum(dim=0) / sum(map(len, parts))
+
+    def _add(self, samples: Samples, sign: int) -> None:
+        """Add (1) or take away (-1) one chunk."""
+        targets = _targets(samples.y, self.n_classes).to(self._counts.device)
+        ((_, z),) = self._unit_vectors(samples.X)
+        z.sub_(self._offset)
+        self._counts.add_(targets.sum(dim=0), alpha=sign)
+        self._sums.addmm_(targets.t(), z, alpha=sign)
+        z.mul_(targets.sum(dim=1, keepdim=True).sqrt_())
+        for start in range(0, len(self._moment), BLOCK):
+            columns, until = slice(start, start + BLOCK), slice(start + BLOCK)
+            self._moment[columns, until].addmm_(z[:, columns].t(), z[:, until], alpha=sign)
+
+    def _unit_vectors(self, X: Tensor) -> Iterator[tuple[slice, Tensor]]:
+        """z of each chunk, in float64, and its rows."""
+        for start in range(0, len(X), CHUNK):
+            rows = slice(start, start + CHUNK)
+            z = F.normalize(X[rows].to(self._counts.device, torch.float64))
+            if self._inner != self.width or self.expand:
+                z = z.float() @ self._directions.t()
+                z = F.normalize((z.relu_() if self.expand else z).double())
+            yield rows, z
+
+    @property
+    def _directions(self) -> Tensor:
+        """R: rows drawn from a Gaussian, always the same for a seed and a shape."""
+        device = self._counts.device
+        if self._drawn is None or self._drawn.device != device:
+            rng = np.random.default_rng(self._seed)
+            drawn = rng.standard_normal((self._inner, self.width), dtype=np.float32)
+            self._drawn = torch.from_numpy(drawn).to(device)
+        return self._drawn
+
+    @cached_property
+    def _solution(self) -> Solution:
+        """Centre, weights and biases, by one Cholesky factorisation."""
+        present = self._counts > NO_SAMPLES
+        weights, biases = torch.zeros_like(self._sums), torch.full_like(self._counts, NO_LOGIT)
+        if not present.any():
+            return Solution(self._offset, weights, biases, torch.eye(self._inner).to(weights), weights)
+        n, means = self._counts.sum(), self._sums[present] / self._counts[present, None]
+        mean = self._sums.sum(dim=0) / n
+        total = self._moment.diagonal().mean() / n - mean.square().mean()
+        weighs = self._counts > ROUNDING
+        between = self._sums[weighs] / self._counts[weighs, None].sqrt()
+        covariance = torch.addmm(self._moment, between.t(), between, alpha=-1).div_(n)
+        ridge = (self.shrink * covariance.diagonal().mean()).clamp(min=LEAST_VARIANCE / self._inner)
+        covariance.diagonal().add_(torch.maximum(ridge, LEAST_SHARE * total))
+        factor = torch.linalg.cholesky(covariance)
+        whitened = torch.linalg.solve_triangular(factor, (means - mean).t(), upper=False)
+        weights[present] = torch.linalg.solve_triangular(factor.t(), whitened, upper=True).t()
+        biases[present] = -0.5 * whitened.square().sum(dim=0)
+        placed = torch.zeros_like(weights)
+        placed[present] = whitened.t()
+        return Solution(self._offset + mean, weights, biases, factor, placed)
+
+    @torch.no_grad()
+    def whiten(self, X: Tensor) -> Tensor:
+        """Features in the space where every class has the same round spread: L⁻¹ (z − centre), Σ = L Lᵀ."""
+        solved = self._solution
+        factor, whitened = solved.factor.float(), torch.empty(len(X), self._inner, device=solved.factor.device)
+        for rows, z in self._unit_vectors(X):
+            centred = z.sub_(solved.centre).float()
+            whitened[rows] = torch.linalg.solve_triangular(factor, centred.t(), upper=False).t()
+        return whitened
+
+    def whitened_means(self) -> Tensor:
+        """Class means (n_classes, width) in the space of `whiten`."""
+        return self._solution.means.float()
+
+    def state(self) -> dict[str, Tensor]:
+        """Options as 0-d tensors; from the first lesson on, the seed of R, the offset and the sums.
+
+        Of T (``moment``), only what lies on and below the diagonal counts.
+        """
+        dtypes = {int: torch.int64, float: torch.float64}
+        state = {
+            name: torch.tensor(getattr(self, name), dtype=dtypes[kind]) for name, kind in self.OPTIONS.items()
+        }
+        if self.n_classes:
+            state |= {
+                "seed": torch.tensor(self._seed),
+                "offset": self._offset,
+                "counts": self._counts,
+                "sums": self._sums,
+                "moment": self._moment,
+            }
+        return state
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Tensor], **options: int | float) -> Self:
+        """The head that `state` was taken from, on its sums' device; `options` replace saved ones."""
+        saved: dict[str, Any] = {name: kind(state[name].item()) for name, kind in cls.OPTIONS.items()}
+        merged: dict[str, Any] = {**saved, **options}
+        head = cls(**merged)
+        if "counts" not in state:
+            return head
+        if (head.width, head.expand, head._inner) != (saved["width"], saved["expand"], len(state["offset"])):
+            raise BadOption("width, expand and widest are fixed once a head has learned; fit it anew")
+        head._seed = int(state["seed"])
+        # In memory of their own, so that BLAS repeats its bits.
+        head._offset, head._counts = state["offset"].clone(), state["counts"].clone()
+        head._sums, head._moment = state["sums"].clone(), state["moment"].clone()
+        return head
+
+
+def _chunks(samples: Samples) -> Iterator[Samples]:
+    for X, y in zip(samples.X.split(CHUNK), samples.y.split(CHUNK), strict=True):
+        if len(y):
+            yield Samples(X, y)
+
+
+def _targets(y: Tensor, n_classes: int) -> Tensor:
+    """Label weights (n, n_classes) in float64."""
+    if y.is_floating_point():
+        return F.pad(y.double(), (0, n_classes - y.shape[1]))
+    return F.one_hot(y, n_classes).double()

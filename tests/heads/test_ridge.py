@@ -1,0 +1,263 @@
+"""The ridge head against a naive discriminant, and what its sums promise: any order, any split, a way back."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from cual import Agent
+from cual.errors import BadFeatures, BadLabels, BadOption, TooFewSamples
+from cual.heads import Lesson, Ridge, Samples
+from cual.heads import ridge as module
+
+D, CLASSES = 6, 4
+NONE = Samples(torch.empty(0, D), torch.empty(0, dtype=torch.int64))
+
+
+def samples(n: int, seed: int = 0, classes: int = CLASSES, width: int = D, soft: bool = False) -> Samples:
+    rng = np.random.default_rng([seed, n])
+    y = torch.from_numpy(rng.integers(classes, size=n))
+    X = torch.from_numpy(rng.standard_normal((n, width))).float()
+    X[torch.arange(n), y % width] += 2
+    return Samples(X, torch.from_numpy(rng.dirichlet(np.ones(classes), size=n)) if soft else y)
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def lesson(queried: Samples, classes: int = CLASSES, **sources: Samples) -> Lesson:
+    none = Samples(queried.X[:0], queried.y[:0])
+    return Lesson(classes, **{"queried": queried, "pseudo": none, "replay": none, **sources})
+
+
+def learned(parts: list[Samples], classes: int = CLASSES, **options: float) -> Ridge:
+    head = Ridge(width=parts[0].X.shape[1], **options)
+    for part in parts:
+        head = head.learn(lesson(part, classes), rng())
+    return head
+
+
+def assert_same_weights(a: Ridge, b: Ridge) -> None:
+    for first, second in zip(a._solution, b._solution, strict=True):
+        torch.testing.assert_close(first, second, rtol=1e-5, atol=1e-5)
+
+
+def pick(of: Samples, rows: list[int]) -> Samples:
+    return Samples(of.X[rows], of.y[rows])
+
+
+def naive_logits(given: Samples, X: Tensor, shrink: float) -> Tensor:
+    """The discriminant of the docstring, sample by sample, without an offset and with an explicit inverse."""
+    soft = given.y.numpy() if given.y.is_floating_point() else np.eye(CLASSES)[given.y.numpy()]
+    units = [x / np.linalg.norm(x) for x in given.X.double().numpy()]
+    means = [sum(y[c] * z for y, z in zip(soft, units, strict=True)) / soft[:, c].sum() for c in range(CLASSES)]
+    scatter = np.zeros((D, D))
+    for y, z in zip(soft, units, strict=True):
+        for c in range(CLASSES):
+            scatter += y[c] * np.outer(z - means[c], z - means[c])
+    scatter /= soft.sum()
+    inverse = np.linalg.inv(scatter + shrink * np.trace(scatter) / D * np.eye(D))
+    rows = [
+        [m @ inverse @ (x / np.linalg.norm(x)) - 0.5 * m @ inverse @ m for m in means]
+        for x in X.double().numpy()
+    ]
+    return torch.tensor(np.array(rows))
+
+
+@pytest.mark.parametrize("soft", [False, True])
+@pytest.mark.parametrize("shrink", [0.01, 0.1, 3.0])
+def test_logits_are_those_of_the_discriminant(soft: bool, shrink: float) -> None:
+    taught, X = samples(50, soft=soft), samples(9, seed=1).X
+    found = learned([taught], shrink=shrink).logits(X)
+    expected = naive_logits(taught, X, shrink)
+    assert found.dtype == torch.float32
+    # Every sample's logits may be shifted alike: the head measures from the mean of all samples.
+    torch.testing.assert_close(found.double().softmax(1), expected.softmax(1), rtol=1e-4, atol=1e-6)
+
+
+@settings(deadline=None, max_examples=60)
+@given(data=st.data())
+def test_neither_order_nor_split_matters(data: st.DataObject) -> None:
+    width = data.draw(st.sampled_from([1, 2, 6, 9]))
+    n = data.draw(st.integers(1, 25))
+    soft = data.draw(st.booleans())
+    options = {"shrink": data.draw(st.sampled_from([0.001, 0.1, 1.0]))}
+    if data.draw(st.booleans()):
+        options["expand"] = 7
+    every = samples(n, data.draw(st.integers(0, 99)), width=width, soft=soft)
+    order = data.draw(st.permutations(range(n)))
+    cuts = sorted(data.draw(st.sets(st.integers(1, n), max_size=4)) | {0, n})
+    parts = [pick(every, order[a:b]) for a, b in itertools.pairwise(cuts)]
+    assert_same_weights(learned(parts, **options), learned([every], **options))
+
+
+@settings(deadline=None, max_examples=40)
+@given(kept=st.integers(1, 12), gone=st.integers(1, 12), soft=st.booleans(), seed=st.integers(0, 99))
+def test_what_is_taken_back_was_never_there(kept: int, gone: int, soft: bool, seed: int) -> None:
+    stay, leave = samples(kept, seed, soft=soft), samples(gone, seed + 100, soft=soft)
+    head = learned([stay, leave])
+    assert_same_weights(head.without(leave), learned([stay]))
+    first_leaves = head.without(stay)
+    assert_same_weights(first_leaves, learned([leave]))
+    nothing = first_leaves.without(leave)
+    assert (nothing.logits(stay.X) == module.NO_LOGIT).all()
+    assert_same_weights(nothing.learn(lesson(stay), rng()), learned([stay]))
+
+
+def test_sources_are_alike_and_replay_is_not_learned_again() -> None:
+    a, b, c, d = (samples(8, seed) for seed in range(4))
+    first = Ridge(width=D).learn(lesson(a), rng())
+    head = first.learn(lesson(b, pseudo=c, old=d, replay=a), rng())
+    assert_same_weights(head, learned([a, b, c, d]))
+
+
+def test_hard_and_soft_labels_agree() -> None:
+    hard = samples(20)
+    soft = Samples(hard.X, torch.nn.functional.one_hot(hard.y, CLASSES).float())
+    assert_same_weights(learned([hard]), learned([soft]))
+
+
+def test_classes_come_at_any_time_and_may_wait_for_samples() -> None:
+    two, four = samples(20, classes=2), samples(20, seed=1)
+    head = Ridge(width=D).learn(lesson(two, classes=2), rng()).learn(lesson(NONE, classes=3), rng())
+    waiting = head.logits(two.X)
+    assert waiting.shape == (20, 3)
+    assert waiting.isfinite().all()
+    assert (waiting[:, 2] == module.NO_LOGIT).all()
+    assert_same_weights(head.learn(lesson(four), rng()), learned([two, four]))
+    soft = Samples(two.X, torch.nn.functional.one_hot(two.y, 2).double())
+    assert_same_weights(head.learn(lesson(soft), rng()), learned([two, two]))
+
+
+def test_chunks_and_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    every = samples(30)
+    whole = learned([every])
+    steps: list[tuple[int, int]] = []
+    monkeypatch.setattr(module, "CHUNK", 7)
+    monkeypatch.setattr(module, "BLOCK", 4)
+    split = Ridge(width=D).learn(lesson(every, pseudo=pick(every, [])), rng(), lambda *step: steps.append(step))
+    assert_same_weights(split, whole)
+    assert steps == [(i, 5) for i in range(1, 6)]
+    torch.testing.assert_close(split.logits(every.X), whole.logits(every.X), rtol=1e-5, atol=1e-5)
+
+
+def test_memory_does_not_grow_with_samples() -> None:
+    few, many = (learned([samples(n)] * 2).state() for n in (10, 1000))
+    assert {k: v.shape for k, v in few.items()} == {k: v.shape for k, v in many.items()}
+
+
+@pytest.mark.parametrize("options", [{}, {"expand": 12}, {"widest": 3}])
+def test_a_saved_head_goes_on_with_the_same_bits(options: dict[str, int]) -> None:
+    head = learned([samples(30)], **options)
+    again = Ridge.from_state({k: v.clone() for k, v in head.state().items()}, **options)
+    X, more = samples(9, 1).X, lesson(samples(5, 2))
+    assert torch.equal(head.logits(X), again.logits(X))
+    before = {k: v.clone() for k, v in head.state().items()}
+    later, later_again = (h.learn(more, rng(5)) for h in (head, again))
+    assert torch.equal(later.logits(X), later_again.logits(X))
+    assert torch.equal(head.without(samples(30)).logits(X), again.without(samples(30)).logits(X))
+    assert all(torch.equal(before[k], v) for k, v in head.state().items())
+
+
+def test_shrink_may_change_later_but_the_features_may_not() -> None:
+    every = samples(30)
+    state = learned([every]).state()
+    assert_same_weights(Ridge.from_state(state, shrink=0.5), learned([every], shrink=0.5))
+    for change in ({"expand": 6}, {"widest": 3}, {"width": 7}):
+        with pytest.raises(BadOption, match="fixed once a head has learned"):
+            Ridge.from_state(state, **change)
+
+
+@pytest.mark.parametrize(("options", "inner"), [({"expand": 200}, 200), ({"widest": 20}, 20)])
+def test_random_directions_keep_the_classes_apart(options: dict[str, int], inner: int) -> None:
+    every, test = samples(200, width=40), samples(100, 1, width=40)
+    every.X[torch.arange(200), every.y] += 3
+    test.X[torch.arange(100), test.y] += 3
+    head = learned([every], **options)
+    assert head.state()["moment"].shape == (inner, inner)
+    assert (head.logits(test.X).argmax(1) == test.y).float().mean() > 0.85
+
+
+@pytest.mark.parametrize("options", [{}, {"expand": 5}])
+def test_features_without_length_or_variance(options: dict[str, int]) -> None:
+    for X in (torch.zeros(6, D), torch.ones(6, D), torch.full((6, D), 1e-30), torch.full((6, D), 3e38)):
+        head = learned([Samples(X, torch.arange(6) % CLASSES)], **options)
+        assert head.logits(X).isfinite().all()
+        assert head.logits(samples(3).X).isfinite().all()
+
+
+def test_one_sample_of_each_class_makes_a_nearest_mean() -> None:
+    X = samples(50, 3).X
+    one = Samples(X[:CLASSES], torch.arange(CLASSES))
+    directions = torch.nn.functional.normalize(X)
+    nearest = torch.cdist(directions, directions[:CLASSES]).argmin(1)
+    assert torch.equal(learned([one]).logits(X).argmax(1), nearest)
+
+
+def test_one_dimension() -> None:
+    X = torch.tensor([[-2.0], [-1.0], [0.0], [3.0], [0.5]])
+    head = learned([Samples(X, torch.tensor([0, 0, 1, 2, 2]))], classes=3)
+    assert head.logits(X).argmax(1).tolist() == [0, 0, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"shrink": 0}, "shrink lies between 0 and 1000, and not at 0"),
+        ({"shrink": -0.1}, "shrink lies"),
+        ({"shrink": float("inf")}, "shrink lies"),
+        ({"shrink": "much"}, "shrink is 'much', but takes a number"),
+        ({"expand": -1}, "expand is at least 0"),
+        ({"expand": 0.5}, "expand is 0.5, but takes a whole number"),
+        ({"widest": 0}, "widest is at least 1"),
+    ],
+)
+def test_options_are_checked(options: dict[str, float], said: str) -> None:
+    with pytest.raises(BadOption, match=said):
+        Ridge(width=D, **options)
+
+
+def test_what_cannot_be_learned_or_taken_back() -> None:
+    head = learned([samples(20)])
+    with pytest.raises(TooFewSamples, match="from nothing"):
+        Ridge(width=D).learn(lesson(NONE, replay=samples(3)), rng())
+    with pytest.raises(BadFeatures, match="width 6, not 5"):
+        head.learn(lesson(samples(3, width=5)), rng())
+    with pytest.raises(BadLabels, match="cannot shrink to 3"):
+        head.learn(lesson(samples(3), classes=3), rng())
+    with pytest.raises(BadLabels, match="from 0 to 3"):
+        head.learn(lesson(samples(9, classes=9)), rng())
+    with pytest.raises(BadLabels, match="targets of 9 classes"):
+        head.learn(lesson(samples(9, classes=9, soft=True)), rng())
+    with pytest.raises(BadLabels, match="not negative"):
+        head.learn(lesson(Samples(NONE.X.new_ones(1, D), torch.tensor([[1.5, -0.5]]))), rng())
+    with pytest.raises(BadLabels, match="fewer samples than are taken back"):
+        head.without(samples(100))
+
+
+def test_an_agent_learns_with_it_and_is_saved(tmp_path, world) -> None:
+    agent = world.answer_all(world.adapt(world.agent(head="ridge", head_options={"shrink": 0.2}))).finish()
+    agent.save(tmp_path / "agent")
+    assert set(world.truth.values()) <= set(agent.classes_)
+    truth = [world.truth[i] for i in world.ids]
+    assert np.mean(agent.predict(world.pool) == truth) > 0.9
+    again = Agent.load(tmp_path / "agent")
+    assert np.array_equal(agent.predict_proba(world.pool), again.predict_proba(world.pool))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("options", [{}, {"expand": 12}])
+def test_a_gpu_gives_the_same_weights(options: dict[str, int]) -> None:
+    parts = [samples(30, 0), samples(30, 1, soft=True)]
+    there = learned([Samples(p.X.cuda(), p.y.cuda()) for p in parts], **options)
+    here = learned(parts, **options)
+    for found, expected in zip(there._solution, here._solution, strict=True):
+        assert found.is_cuda
+        torch.testing.assert_close(found.cpu(), expected, rtol=1e-5, atol=1e-5)
+    X = samples(9, 2).X
+    torch.testing.assert_close(there.logits(X).cpu(), here.logits(X), rtol=1e-4, atol=1e-4)
