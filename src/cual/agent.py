@@ -167,7 +167,7 @@ class Agent:
             )
         warn_about(self.uncertainty, models)
         head = self.head
-        if models:
+        if models or (len(kept.rows) and not head.REPLAYS):
             with timings.stage("long head"):
                 head = head.learn(
                     long_term_lesson(self, pool, kept, len(names)),

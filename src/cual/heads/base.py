@@ -84,6 +84,8 @@ class Head(Protocol):
 
     WANTS_UNLABELLED: ClassVar[bool]
     """Whether a lesson should carry the unlabelled rest of the pool."""
+    REPLAYS: ClassVar[bool]
+    """Whether it learns from remembered samples again and again; else it must be given each sample once."""
 
     def __init__(self, *args: Any, **options: Any) -> None: ...
 

@@ -24,6 +24,7 @@ class Perceptron:
 
     OPTIONS: ClassVar[Mapping[str, type[int] | type[float]]]
     WANTS_UNLABELLED: ClassVar[bool] = False
+    REPLAYS: ClassVar[bool] = True
 
     width: int
     epochs: int

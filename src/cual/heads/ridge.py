@@ -82,6 +82,7 @@ class Ridge:
         "widest": int,
     }
     WANTS_UNLABELLED: ClassVar[bool] = False
+    REPLAYS: ClassVar[bool] = False
 
     def __init__(self, width: int, shrink: float = 0.1, expand: int = 0, widest: int = 4096) -> None:
         self.width = width
