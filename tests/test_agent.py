@@ -103,6 +103,18 @@ def test_flipped_header_bytes_never_give_an_unnamed_error(world: World, tmp_path
             continue
 
 
+@pytest.mark.parametrize("changed", [("most-novel", "most-nosey"), ('"alpha": 0.2', '"alpha": 5.2')])
+def test_a_file_that_asks_for_what_there_is_not_is_named(world: World, tmp_path, changed: tuple[str, str]):
+    path = tmp_path / "agent"
+    world.agent().save(path)
+    before, after = (json.dumps(text)[1:-1].encode() for text in changed)
+    whole = path.read_bytes()
+    assert whole.count(before) == 1
+    path.write_bytes(whole.replace(before, after))
+    with pytest.raises(DamagedFile, match=r"agent asks for what there is not: .*(most-nosey|alpha)"):
+        Agent.load(path)
+
+
 @pytest.mark.parametrize(
     "content", [b"PK\x03\x04 a zip file of some kind", b"hello", b"\x00" * 100, b'{"json": true}' * 10]
 )

@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from cual.errors import CualError, DamagedFile, ForeignFile, NewerFormat
+from cual.errors import BadOption, CualError, DamagedFile, ForeignFile, NewerFormat, UnknownName
 
 FORMAT = 1
 _MARK = b'{"__metadata__":{"cual":'
@@ -75,6 +75,11 @@ def rebuilding(path: str | os.PathLike[str]) -> Generator[None]:
     """While what a file holds is put together: parts that are missing or do not fit mean that it is damaged."""
     try:
         yield
+    except (BadOption, UnknownName) as error:
+        raise DamagedFile(
+            f"{path} asks for what there is not: {error}. It is damaged, or made with a strategy of your own "
+            "that is not imported here"
+        ) from error
     except CualError:
         raise
     except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:

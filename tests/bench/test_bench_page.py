@@ -1,4 +1,4 @@
-"""docs/bench.md cannot rot: every command on it is understood by the parser that would get it."""
+"""docs/bench.md and docs/results.md cannot rot: their commands are understood by the parser that gets them."""
 
 import re
 import shlex
@@ -16,14 +16,27 @@ from cual.encoders import encoders
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "bench.md").read_text(encoding="utf-8")
+RESULTS = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
 COMMANDS = [
     line
-    for block in re.findall(r"```sh\n(.*?)```", PAGE, flags=re.DOTALL)
+    for block in re.findall(r"```sh\n(.*?)```", PAGE + RESULTS, flags=re.DOTALL)
     for line in block.splitlines()
     if line.strip()
 ]
 BENCH = [c for c in COMMANDS if c.startswith(("cual bench ", "python -m cual.bench "))]
 RUNS = [c for c in BENCH if " run " in c]
+
+
+@pytest.mark.parametrize("page", ["bench.md", "results.md"])
+def test_pages_lead_somewhere_and_their_figures_are_small(page):
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    linked = [ROOT / "docs" / name for name in re.findall(r"\]\(([^)#:]+)\)", text)]
+    named = [ROOT / name for name in re.findall(r"`((?:src|tests|benchmarks|docs)/[\w./-]+)`", text)]
+    assert [path for path in linked + named if not path.exists()] == []
+    drawn = [path for path in linked if path.suffix == ".svg"]
+    assert [path for path in drawn if path.stat().st_size > 150_000] == []
+    if page == "results.md":
+        assert sorted(drawn) == sorted((ROOT / "docs" / "figures").iterdir()), "each is shown once"
 
 
 def parsed(command: str) -> dict[str, object]:

@@ -84,6 +84,7 @@ def test_no_figure_has_more_lines_than_an_eye_can_follow(make_row):
     accuracy = drawn["accuracy-over-tasks"]
     names = [text.get_text() for text in accuracy.figure.axes[0].get_legend().get_texts()]
     assert {"oracle", "cual", "er-entropy"} < set(names)
+    assert "incdfm" not in names, "it learns no names"
     assert f"{len(methods.names()) - 8} more methods are in the table" in accuracy.caption
     (zones,) = drawn["labels-by-zone"].figure.axes
     assert len(zones.get_yticks()) == len(methods.names()) - 1, "all but the Oracle"

@@ -21,22 +21,18 @@ if TYPE_CHECKING:
 INK = "#222426"
 """Text, axes and grid; becomes the page's own colour when a figure is put into HTML, light or dark."""
 COLOURS = {
-    "oracle": "#8a8f94", "cual": "#d1495b", "cual-plus": "#f08a3c", "er-entropy": "#2b83c6",
-    "er-random": "#e09f1f", "pseudo-er-entropy": "#3a9d6e", "ccic": "#8367c7", "incdfm": "#2aa5a0",
-    "er-entropy-oneshot": "#7fb2dd", "er-margin": "#1f5c8b",
+    "oracle": "#8a8f94", "cual": "#d1495b", "cual-plus": "#f08a3c",
+    "al-top": "#8a5a44", "al-random": "#6f9c3d", "al-oneshot": "#c46ba3",
+    "only-al": "#5d6fb3", "only-al-random": "#a58b2f", "only-al-8x": "#4c9bb0",
+    "er-entropy": "#2b83c6", "er-random": "#e09f1f", "er-entropy-oneshot": "#7fb2dd", "er-margin": "#1f5c8b",
+    "er-entropy-top": "#9a5d7e", "pseudo-er-entropy": "#3a9d6e", "pseudo-er-margin": "#7a7f3b",
+    "ccic": "#8367c7", "incdfm": "#2aa5a0",
 }  # fmt: skip
-OTHERS = ("#b5654a", "#6f9c3d", "#c46ba3", "#5d6fb3", "#a58b2f", "#4c9bb0", "#9a5d7e", "#7a7f3b")
+OTHERS = ("#c0392b", "#16806a", "#7d5ba6", "#946c1d", "#3f6fa8", "#a3486b")
 LEADING = (
-    "oracle",
-    "cual",
-    "cual-plus",
-    "er-entropy",
-    "er-random",
-    "pseudo-er-entropy",
-    "al-random",
-    "ccic",
-    "incdfm",
-)
+    "oracle", "cual", "cual-plus", "er-entropy", "er-random", "pseudo-er-entropy", "al-random", "ccic", "incdfm",
+    "pseudo-er-margin", "al-oneshot",
+)  # fmt: skip
 """Who is drawn first where there are more methods than lines that an eye can follow."""
 MOST = 8
 ZONE_COLOURS = {"novel": "#d1495b", "ambiguous": "#e0a030", "old": "#2b83c6"}
@@ -56,10 +52,15 @@ def leading(names: Sequence[str], most: int = MOST) -> list[str]:
     return sorted(names, key=lambda m: LEADING.index(m) if m in LEADING else len(LEADING))[:most]
 
 
+def namers(groups: Sequence[Group]) -> list[str]:
+    """Methods that learn the names of new classes, so that their accuracy says something (incdfm does not)."""
+    return [m for m in ordered(groups) if m not in methods or not methods[m].unnamed]
+
+
 def accuracy_over_tasks(group: Group) -> "Figure":
     """Accuracy over all classes so far, task by task (the paper's figure 1, left)."""
     figure, axes = blank("task", "accuracy (%)")
-    for m in leading(ordered([group])):
+    for m in leading(namers([group])):
         band(axes, group.per_task(m, lambda row: row["accuracy"]), m, colour(m))
     return done(figure, axes)
 
@@ -68,7 +69,7 @@ def accuracy_over(groups: Sequence[Group], field: str) -> "Figure":
     """Average accuracy over a field of the protocol: budgets (figure 1, right), increments, wrong answers."""
     figure, axes = blank(LONG.get(field, field), "average accuracy (%)")
     places = {g.varied[field]: i for i, g in enumerate(groups)}
-    for m in leading(ordered(groups)):
+    for m in leading(namers(groups)):
         points = {places[g.varied[field]]: g.accuracy(m) for g in groups}
         band(axes, {x: v for x, v in points.items() if v is not None}, m, colour(m))
     axes.set_xticks(list(places.values()), [shown(field, v).removeprefix(field).strip() for v in places])
@@ -81,7 +82,7 @@ def auroc_over_tasks(group: Group) -> "Figure":
     both[1].sharey(both[0])
     names = [m for m in ordered([group]) if m in methods and by_novelty(m)]
     for i, axes in enumerate(both):
-        for m in leading(names, 5):
+        for m in leading(names, 4):
             band(axes, group.per_task(m, of_iteration("auroc", i)), m, colour(m))
     return done(figure, *both)
 
@@ -216,7 +217,8 @@ def band(axes: "Axes", points: dict[Any, Value], label: str, shade: str, style: 
     mean, std = (100 * np.array([getattr(v, name) for v in points.values()]) for name in ("mean", "std"))
     axes.plot(x, mean, style, color=shade, label=label, marker="o", markersize=3.5, linewidth=1.6)
     if any(v.n > 1 for v in points.values()):
-        axes.fill_between(x, mean - std, mean + std, color=shade, alpha=0.11, linewidth=0)
+        low, high = (np.clip(edge, 0, 100) for edge in (mean - std, mean + std))
+        axes.fill_between(x, low, high, color=shade, alpha=0.11, linewidth=0)
 
 
 def done(figure: "Figure", *panels: "Axes") -> "Figure":

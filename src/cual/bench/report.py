@@ -3,7 +3,7 @@
 import html
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,7 +71,7 @@ def compare(groups: list[Group]) -> Iterator[Drawing]:
     for field in tables.VARYING:
         for alike in tables.varying(groups, field):
             name = f"{alike[0].dataset}: average accuracy over {tables.LONG.get(field, field)}"
-            more = _more({m for g in alike for m in g.methods})
+            more = _more(alike)
             yield Drawing(slug(name), f"{name}.{more}", figures.accuracy_over(alike, field))
 
 
@@ -83,7 +83,7 @@ def draw(group: Group, title: str) -> Iterator[Drawing]:
 
     yield named(
         "accuracy over tasks",
-        f"Accuracy over all classes so far. Bands: deviation over seeds.{_more(group.methods)}",
+        f"Accuracy over all classes so far. Bands: deviation over seeds.{_more([group])}",
         figures.accuracy_over_tasks(group),
     )
     if any(row["labels_used"] for row in group.rows if row["method"] != "oracle"):
@@ -123,9 +123,9 @@ def draw(group: Group, title: str) -> Iterator[Drawing]:
     )
 
 
-def _more(names: Collection[str]) -> str:
-    left = len(names) - figures.MOST
-    return f" {left} more methods are in the table." if left > 0 else ""
+def _more(groups: Sequence[Group]) -> str:
+    left = len(tables.ordered(groups)) - min(len(figures.namers(groups)), figures.MOST)
+    return f" {left} more method{'s are' if left > 1 else ' is'} in the table." if left else ""
 
 
 def as_page(
