@@ -51,7 +51,8 @@ def test_shares_are_the_softmax_of_fair_cosines(world: World):
     for i, share in enumerate(short._compete(old, novel, mass)):
         logits = [kappa * float(c) for c in old[i]]
         logits += [
-            kappa * float(c) * np.sqrt((rho + (1 - rho) / n) / rho) for c, n in zip(novel[i], [1, 3, 50])
+            kappa * float(c) * np.sqrt((rho + (1 - rho) / n) / rho)
+            for c, n in zip(novel[i], [1, 3, 50], strict=True)
         ]
         expected = np.exp(np.array(logits) - max(logits))
         np.testing.assert_allclose(share.numpy(), expected / expected.sum(), rtol=1e-4, atol=1e-7)

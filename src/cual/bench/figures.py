@@ -30,8 +30,8 @@ COLOURS = {
 }  # fmt: skip
 OTHERS = ("#c0392b", "#16806a", "#7d5ba6", "#946c1d", "#3f6fa8", "#a3486b")
 LEADING = (
-    "oracle", "cual", "cual-plus", "er-entropy", "er-random", "pseudo-er-entropy", "al-random", "ccic", "incdfm",
-    "pseudo-er-margin", "al-oneshot",
+    "oracle", "cual", "cual-plus", "er-entropy", "er-random", "pseudo-er-entropy", "al-random", "ccic",
+    "incdfm", "pseudo-er-margin", "al-oneshot",
 )  # fmt: skip
 """Who is drawn first where there are more methods than lines that an eye can follow."""
 MOST = 8
