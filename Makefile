@@ -8,16 +8,19 @@ INSTALLED := $(VENV)/.installed
 LOCK := $(if $(shell command -v flock),flock Makefile)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench clean distclean
+.PHONY: help demo test test-slow check bench clean distclean
 
 help:  ## show this
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(INSTALLED)  ## learn digits one by one and write out/demo/demo.html (about a minute)
 	$(BIN)/cual demo --out out/demo
 
 test: $(INSTALLED)  ## run all tests and the examples in docstrings
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+
+test-slow: $(INSTALLED)  ## the tests that take minutes
+	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -m slow
 
 check: $(INSTALLED)  ## format, lint and types
 	$(BIN)/ruff format --check .
