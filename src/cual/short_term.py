@@ -1,7 +1,7 @@
 """A_s, the short-term learner of one adaptation: scores the pool, and learns from what was accepted.
 
-Two kinds: by novelty (S⁰ and Sⁱ, the paper's) and by the classifier's own hesitation (the ER baselines). That of
-cual-plus is in `cual.transduction`. Whom to ask and what to believe is decided elsewhere, from the scores.
+Two kinds: by novelty (S⁰ and Sⁱ, the paper's) and by the classifier's own hesitation (the ER baselines). That
+of cual-plus is in `cual.transduction`. Whom to ask and what to believe is decided elsewhere, from the scores.
 """
 
 from collections.abc import Callable, Mapping
