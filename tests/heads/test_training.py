@@ -212,3 +212,16 @@ def test_gpu_learns_what_the_cpu_learns():
     )
     a, b = (head.learn(each, np.random.default_rng(0)).logits(first.replay.X).cpu() for each in (first, on_gpu))
     torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_few_steps_of_the_linear_head_are_not_decided_by_its_start(seed: int):
+    """A_s learns for five steps; from a random start it would often still name the wrong class."""
+    rng = np.random.default_rng(seed)
+    X = torch.from_numpy(rng.normal(0, 0.1, (6, 8)).astype(np.float32))
+    X[:3, 0] += 1
+    X[3:, 1] += 1
+    y = torch.tensor([0, 0, 0, 1, 1, 1])
+    none = Samples(X[:0], y[:0])
+    head = Linear(8).learn(Lesson(2, Samples(X, y), none, none), rng)
+    assert head.logits(X).argmax(1).tolist() == y.tolist()
