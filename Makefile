@@ -8,7 +8,7 @@ INSTALLED := $(VENV)/.installed
 LOCK := $(if $(shell command -v flock),flock Makefile)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow check bench clean distclean
+.PHONY: help demo test test-slow fuzz check bench clean distclean
 
 help:  ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ test: $(INSTALLED)  ## run all tests and the examples in docstrings
 
 test-slow: $(INSTALLED)  ## the tests that take minutes
 	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -m slow
+
+fuzz: $(INSTALLED)  ## the property tests on examples that nobody has tried yet
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --hypothesis-profile=search $$(grep -rl hypothesis tests --include='test_*.py')
 
 check: $(INSTALLED)  ## format, lint and types
 	$(BIN)/ruff format --check .

@@ -202,8 +202,9 @@ class Ridge:
             rows = slice(start, start + CHUNK)
             z = F.normalize(X[rows].to(self._counts.device, torch.float64))
             if self._inner != self.width or self.expand:
-                z = z.float() @ self._directions.t()
-                z = F.normalize((z.relu_() if self.expand else z).double())
+                # In float64 as well: float32 rounds by the size of the chunk, which a weak ridge would amplify.
+                z = torch.cat([z @ block.double().t() for block in self._directions.split(BLOCK)], dim=1)
+                z = F.normalize(z.relu_() if self.expand else z)
             yield rows, z
 
     @property
