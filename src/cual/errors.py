@@ -91,3 +91,19 @@ class Unavailable(CualError, RuntimeError):
 
 class BadImage(CualError, ValueError):
     """An image that cannot be decoded, or is too large to be decoded safely."""
+
+
+class NotFound(CualError, LookupError):
+    """Nothing in the workspace has that id."""
+
+
+class NotAllowed(CualError, PermissionError):
+    """Who asked may not do this."""
+
+
+class Conflict(CualError, RuntimeError):
+    """What was asked does not fit the state that things are in now."""
+
+
+class TooLarge(CualError, ValueError):
+    """More than the service takes in one piece."""

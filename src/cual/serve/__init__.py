@@ -1,0 +1,1 @@
+"""The labelling service."""
