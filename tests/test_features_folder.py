@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from cual import Agent
 from cual.adaptation import Adaptation
 from cual.errors import (
     BadFeatures,
+    BadLabels,
     BadOption,
     DamagedFile,
     DuplicateIds,
@@ -126,6 +128,95 @@ def test_another_encoder_width_or_type_is_refused(tmp_path):
         with pytest.raises(BadFeatures, match="4 wide"):
             writer.append(np.ones((1, 3)), ["a"])
     assert len(FeaturesFolder.open(tmp_path / "g")) == 0
+
+
+@pytest.mark.parametrize(
+    ("ids", "labels", "said"),
+    [
+        ([None], None, "ids are names or whole numbers, not None"),
+        ([1.5], None, "not 1.5"),
+        ([b"a"], None, "not b'a'"),
+        (["a"], [2.5], "labels are names or whole numbers, not 2.5"),
+        (["a"], [True], "not True"),
+        (["a"], ["x", "y"], "of another number"),
+    ],
+)
+def test_ids_and_labels_are_checked_before_they_are_kept(tmp_path, ids, labels, said):
+    with FeaturesWriter(tmp_path / "f", 4) as writer, pytest.raises(BadLabels, match=said):
+        writer.append(np.ones((1, 4)), ids, labels)
+    assert len(FeaturesFolder.open(tmp_path / "f")) == 0
+
+
+def test_an_id_given_twice_and_a_bad_row_are_named(tmp_path):
+    with FeaturesWriter(tmp_path / "f", 4) as writer:
+        with pytest.raises(DuplicateIds, match="'b' is there already, or given twice"):
+            writer.append(np.ones((3, 4)), ["a", "b", "b"])
+        bad = np.ones((3, 4))
+        bad[1, 2] = np.inf
+        with pytest.raises(BadFeatures, match="1 of 3 samples are NaN or infinite; the first is 'b'"):
+            writer.append(bad, ["a", "b", "c"])
+
+
+def test_names_that_are_no_text_come_back(tmp_path):
+    name = b"caf\xe9".decode(errors="surrogateescape")
+    with FeaturesWriter(tmp_path / "f", 4) as writer:
+        writer.append(np.ones((1, 4)), [name], ["森"], [name])
+    held = FeaturesFolder.open(tmp_path / "f")
+    assert (held.ids, held.labels, held.sources) == ([name], ["森"], [name])
+
+
+def test_samples_without_a_label_are_named(tmp_path):
+    with FeaturesWriter(tmp_path / "f", 4) as writer:
+        writer.append(np.ones((3, 4)), ["a", "b", "c"], ["x", None, None])
+    with pytest.raises(BadLabels, match="2 of 3 samples have no label, the first is 'b'"):
+        read(tmp_path / "f").labels()
+
+
+def test_a_file_in_the_way_is_left_alone(tmp_path):
+    (tmp_path / "f").write_text("mine")
+    with pytest.raises(ForeignFile, match="is a file"):
+        FeaturesWriter(tmp_path / "f", 4)
+    assert (tmp_path / "f").read_text() == "mine"
+
+
+FULL = """
+import resource, sys, numpy as np
+from cual.errors import BadFile
+from cual.features_folder import FeaturesWriter
+resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
+try:
+    with FeaturesWriter(sys.argv[1], 64, "float32") as writer:
+        for i in range(10):
+            writer.append(np.full((20, 64), i), range(20 * i, 20 * i + 20))
+            if i < 3:
+                writer.flush()
+except BadFile as error:
+    print(error)
+"""
+
+
+def test_a_full_disk_is_said_once_and_loses_nothing_before_it(tmp_path):
+    """As a limit on the size of files is: the last shard is too large for it."""
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, tmp_path / "f"], capture_output=True, text=True, check=True
+    )
+    assert "cannot be written (File too large). The 60 rows that are there are whole" in done.stdout
+    held = FeaturesFolder.open(tmp_path / "f")
+    held.verify()
+    assert held.ids == list(range(60))
+    with FeaturesWriter(tmp_path / "f", 64, "float32") as writer:
+        writer.append(np.ones((140, 64)), list(range(60, 200)))
+    assert len(FeaturesFolder.open(tmp_path / "f")) == 200
+
+
+def test_a_writer_can_wait_for_another(tmp_path):
+    def append(i):
+        with FeaturesWriter(tmp_path / "f", 4, wait=True) as writer:
+            writer.append(np.full((1, 4), i), [i])
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(append, range(8)))
+    assert sorted(FeaturesFolder.open(tmp_path / "f").ids) == list(range(8))
 
 
 def test_one_writer_at_a_time_and_readers_do_not_wait(tmp_path):
@@ -243,6 +334,8 @@ def test_changed_bytes_are_found(tmp_path):
         ({"shards": 3}, DamagedFile, "damaged"),
         ({"width": -1}, DamagedFile, "-1 wide"),
         ({"dtype": "O"}, DamagedFile, "'O'"),
+        ({"shards": [{"name": "000000", "rows": 0, "bytes": 9}]}, DamagedFile, "0 rows"),
+        ({"shards": [{"name": 7, "rows": 1, "bytes": 9}]}, DamagedFile, "damaged"),
     ],
 )
 def test_manifests_are_checked(tmp_path, change, error, said):

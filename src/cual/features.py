@@ -33,6 +33,8 @@ class Features:
     class_names: tuple[str, ...] | None = None
     encoder: str | None = None
     """Fingerprint of the encoder that made them, where it is known."""
+    unlabelled: str | None = None
+    """Why there is no `y`, where some of the rows do have a label."""
 
     def __post_init__(self) -> None:
         if self.X.ndim != 2 or self.X.dtype.kind not in "fiu":
@@ -50,7 +52,7 @@ class Features:
     def labels(self) -> AnyArray:
         """The label of each row: its class name where the file has names, what it holds otherwise."""
         if self.y is None:
-            raise BadLabels("this features file has no labels (no y)")
+            raise BadLabels(self.unlabelled or "this features file has no labels (no y)")
         if self.class_names is not None and self.y.dtype.kind in "iu":
             return np.array(self.class_names)[self.y]
         return self.y

@@ -13,7 +13,8 @@ from PIL import Image
 
 from cual.datasets import archives, datasets, get
 from cual.datasets.archives import members, unpack
-from cual.datasets.imagenet21k import IMAGES, SYNSETS, imagenet1k
+from cual.datasets.imagenet21k import IMAGES, SYNSETS, _synsets, imagenet1k
+from cual.datasets.places import mos_classes
 from cual.encoders.sources import open_source
 from cual.encoders.weights import Download
 from cual.errors import BadFile, BadOption, DamagedFile, Unavailable, UnknownName
@@ -68,11 +69,18 @@ def test_eurosat(tmp_path, monkeypatch, kind):
         get("eurosat", tmp_path / "out", root)
 
 
-def test_a_wrong_archive_is_refused(tmp_path):
+def test_a_wrong_archive_is_refused_however_it_is_named(tmp_path):
     zipped(tmp_path / "EuroSAT.zip", EUROSAT)
-    with pytest.raises(DamagedFile, match="SHA-256"):
-        get("eurosat", tmp_path / "out", tmp_path)
-    assert not (tmp_path / "out").exists()
+    tarred(tmp_path / "Places.tar.gz", {"a.jpg": b""})
+    for name, root, kind in (
+        ("eurosat", tmp_path, "SHA-256"),
+        ("eurosat", tmp_path / "EuroSAT.zip", "SHA-256"),
+        ("places365-ood", tmp_path, "MD5"),
+        ("places365-ood", tmp_path / "Places.tar.gz", "MD5"),
+    ):
+        with pytest.raises(DamagedFile, match=f"its {kind} is"):
+            get(name, tmp_path / "out", root)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["EuroSAT.zip", "Places.tar.gz"]  # a root is only read
 
 
 def test_cifar100_by_superclass(tmp_path, monkeypatch):
@@ -108,6 +116,19 @@ def test_places_by_the_names_of_its_files(tmp_path):
     told = get("places365-ood", tmp_path / "out", archive)
     assert told["classes"] == {"badlands": 2, "desert-sand": 1, "wheat_field": 1}
     assert (tmp_path / "out" / "wheat_field" / "00004990.jpg").read_bytes() == jpeg(2)
+    assert told["selection"]["left out, no class in the name"] == 0
+    assert told["selection"]["here, not in MOS's list"] == []
+    assert len(told["selection"]["in MOS's list, not here"]) == 47
+
+
+def test_images_of_places_that_no_class_is_known_of_are_counted(tmp_path):
+    names = ("b_badlands_00000038", "Places365_val_00012755", "m_moon_00000001")
+    archive = tarred(tmp_path / "p.tar.gz", {f"Places/images/{n}.jpg": jpeg() for n in names})
+    told = get("places365-ood", tmp_path / "out", archive)
+    assert told["classes"] == {"badlands": 1, "moon": 1}
+    assert told["selection"]["left out, no class in the name"] == 1
+    assert told["selection"]["here, not in MOS's list"] == ["moon"]
+    assert len(mos_classes()) == 50
 
 
 def test_plants_are_the_20_most_populous_species(tmp_path):
@@ -154,6 +175,15 @@ def test_im21k_ood_is_computed_and_written_down(tmp_path, monkeypatch, kind):
         get("im21k-ood", tmp_path / "more", root)
 
 
+def test_the_images_of_synsets_are_not_listed_to_find_the_synsets(tmp_path, monkeypatch):
+    """There are 13 million of them, and their names begin like those of synsets."""
+    for place in ("n00000001", "deep/er/n00000002", "too/deep/to/be/n00000003"):
+        (tmp_path / place / "n00000009").mkdir(parents=True)
+    (tmp_path / "n00000004.tar").write_bytes(b"")
+    (tmp_path / "n00000005.txt").write_bytes(b"")
+    assert sorted(_synsets(tmp_path)) == ["n00000001", "n00000002", "n00000004"]
+
+
 def test_the_list_of_imagenet1k():
     known = imagenet1k()
     assert len(known) == 1000
@@ -167,6 +197,7 @@ def test_every_dataset_says_where_it_comes_from(name, tmp_path, monkeypatch):
     this = datasets[name]
     assert this.homepage.startswith("https://")
     assert this.licence
+    assert this.splits
     assert "--root" in this.by_hand
     if this.download is not None:
         assert this.download.sha256 or this.download.md5
@@ -227,6 +258,39 @@ def test_what_grows_without_end_is_refused(tmp_path, monkeypatch):
     path = tarred(tmp_path / "a.tar.gz", {f"{i}.jpg": b"" for i in range(3)})
     with pytest.raises(BadFile, match="more than is allowed"):
         list(members(path))
+
+
+def test_a_tar_s_own_records_are_bounded(tmp_path):
+    """They are read whole into memory, and may say that they are as long as they like."""
+    for kind in (tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME):
+        info = tarfile.TarInfo("long")
+        info.type, info.size = kind, 2**40
+        (tmp_path / "a.tar").write_bytes(info.tobuf(tarfile.GNU_FORMAT) + b"\0" * 2048)
+        with pytest.raises(DamagedFile, match="1,099,511,627,776 bytes that is no file"):
+            list(members(tmp_path / "a.tar"))
+    long = "x" * 90 + "/" + "y" * 90 + ".jpg"
+    assert [m.name for m in members(tarred(tmp_path / "b.tar", {long: b"1"}, "w"))] == [long]
+
+
+def test_a_disk_that_is_full_is_not_the_archive_s_fault(tmp_path, monkeypatch):
+    archive = zipped(tmp_path / "a.zip", {"a.jpg": b"0" * 100})
+
+    def full(self, mode):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(BadFile, match=r"all/a\.jpg cannot be written: No space left on device") as told:
+        unpack(archive, tmp_path / "out", lambda name: f"all/{name}")
+    assert not isinstance(told.value, DamagedFile)
+
+
+def test_a_class_of_cifar100_cannot_be_a_path(tmp_path):
+    names = {kind: [f"{kind}{i}" for i in range(n)] for kind, n in (("coarse", 20), ("fine", 100))}
+    names["coarse"][3] = "../../x"
+    files = {f"{kind}_label_names.txt": "\n".join(held).encode() for kind, held in names.items()}
+    archive = tarred(tmp_path / "c.tar.gz", {**files, "train.bin": b""})
+    with pytest.raises(DamagedFile, match="called like a path"):
+        get("cifar100-super", tmp_path / "out", archive)
 
 
 def test_damaged_archives(tmp_path):

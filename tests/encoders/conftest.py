@@ -1,4 +1,7 @@
-"""A cache of the tests' own: nothing is read from or left in the user's."""
+"""A cache of the tests' own: nothing is read from or left in the user's. `toy` can be imported by its name."""
+
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,3 +14,4 @@ def cache(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _own_cache(cache, monkeypatch):
     monkeypatch.setenv("CUAL_CACHE", str(cache))
+    monkeypatch.setattr(sys, "path", [str(Path(__file__).parent), *sys.path])

@@ -55,6 +55,31 @@ def test_embed_makes_a_folder_and_lists_what_it_skipped(images):
     assert "exists" in cual("embed", images / "pool", "-o", images / "f.npz", "--encoder", encoder, code=2)
 
 
+def test_an_npz_has_its_list_and_nothing_of_another_source(images):
+    encoder = f"python:{images / 'toy_encoder.py'}:corners"
+    # As a run on other images leaves it that was ended before the file was written.
+    cual("embed", images / "first", "-o", images / ".f.npz.parts", "--encoder", encoder)
+    (images / "pool" / "red" / "0.png").unlink()
+    said = cual("embed", images / "pool", "-o", images / "f.npz", "--encoder", encoder)
+    assert "f.skipped.csv" in said
+    assert "broken.png" in (images / "f.skipped.csv").read_text()
+    assert len(read(images / "f.npz")) == 89
+    assert "red/0.png" not in read(images / "f.npz").ids
+    (images / "bad").mkdir()
+    (images / "bad" / "x.png").write_bytes(b"")
+    cual("embed", images / "bad", "-o", images / "g.npz", "--encoder", encoder, code=1)
+    assert not (images / "g.npz").exists()
+    assert not (images / ".g.npz.parts").exists()
+    assert "x.png" in (images / "g.skipped.csv").read_text()
+
+
+def test_what_is_gone_is_said(images):
+    encoder = f"python:{images / 'toy_encoder.py'}:corners"
+    cual("embed", images / "pool", "-o", images / "f", "--encoder", encoder)
+    (images / "pool" / "red" / "0.png").unlink()
+    assert "also there 1 that" in cual("embed", images / "pool", "-o", images / "f", "--encoder", encoder)
+
+
 def test_embed_refuses_by_name(images):
     target = images / "f"
     for arguments, said in (
@@ -65,9 +90,11 @@ def test_embed_refuses_by_name(images):
         ((images / "pool", "--dtype", "int8", "--encoder", f"python:{images}/toy_encoder.py:corners"), "int8"),
     ):
         assert said in cual("embed", *arguments, "-o", target, code=2)
+    (images / "file").write_text("x")
+    encoder = f"python:{images / 'toy_encoder.py'}:corners"
+    assert "is a file" in cual("embed", images / "pool", "-o", images / "file", "--encoder", encoder, code=2)
     (images / "bad").mkdir()
     (images / "bad" / "x.png").write_bytes(b"")
-    encoder = f"python:{images / 'toy_encoder.py'}:corners"
     assert "1 could not be read" in cual("embed", images / "bad", "-o", target, "--encoder", encoder, code=1)
 
 

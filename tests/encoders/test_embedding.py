@@ -4,6 +4,8 @@ import csv
 import signal
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ from PIL import Image
 from cual.encoders import FunctionEncoder, Setup, features_of
 from cual.encoders.embedding import embed
 from cual.encoders.sources import Item, Source, open_source
-from cual.errors import BadFile, BadOption, DuplicateIds, WrongEncoder
+from cual.errors import BadFile, BadLabels, BadOption, DuplicateIds, WrongEncoder
 from cual.features import Features, read, write
 from cual.features_folder import FeaturesFolder
 
@@ -77,6 +79,40 @@ def test_only_what_changed_is_encoded_again(folder, tmp_path):
     assert len(held) == 11
 
 
+def test_what_the_source_no_longer_has_is_counted(folder, tmp_path):
+    embed(open_source(folder), ENCODER, tmp_path / "f")
+    (folder / "a" / "0.png").unlink()
+    outcome = embed(open_source(folder), ENCODER, tmp_path / "f")
+    assert (outcome.reused, outcome.others) == (9, 1)
+
+
+def test_an_item_that_cannot_be_prepared_is_skipped(folder, tmp_path):
+    class Picky(FunctionEncoder):
+        def prepare(self, item):
+            if np.asarray(item)[0, 0, 0] == 50:
+                raise MemoryError
+            return item
+
+    outcome = embed(open_source(folder), Picky(colours, "colours", version="1"), tmp_path / "f")
+    assert outcome.encoded == 9
+    assert "MemoryError" in {s.reason.partition(":")[0] for s in outcome.skipped}
+
+
+def test_slow_work_is_made_safe_in_time(tmp_path, monkeypatch):
+    monkeypatch.setattr("cual.encoders.embedding.SAFE_AFTER", 0.0)
+    seen = []
+
+    def encode(texts):
+        if len(texts) == 2:
+            seen.append(len(FeaturesFolder.open(tmp_path / "f")) if seen else 0)
+        return [[len(t)] for t in texts]
+
+    items = [Item(i, lambda _, i=i: str(i)) for i in range(6)]
+    encoder = FunctionEncoder(encode, "n", "text", "1")
+    embed(Source(Path("x"), "text", items), encoder, tmp_path / "f", batch=2)
+    assert seen == [0, 2, 4]
+
+
 def test_refusals(folder, tmp_path):
     with pytest.raises(BadOption, match="holds images, but letters encodes texts"):
         embed(
@@ -85,7 +121,7 @@ def test_refusals(folder, tmp_path):
             tmp_path / "f",
         )
     twice = Source(folder, "image", [open_source(folder).items[0]] * 2)
-    with pytest.raises(DuplicateIds):
+    with pytest.raises(DuplicateIds, match=r"'a/0\.png' occurs twice"):
         embed(twice, ENCODER, tmp_path / "f")
     embed(open_source(folder), ENCODER, tmp_path / "f")
     other = FunctionEncoder(colours, "colours", version="2")
@@ -193,6 +229,39 @@ def test_features_of_text_and_of_features(tmp_path):
     assert read(folder).sha256() == features_of(folder).sha256()
     with pytest.raises(BadFile, match="no such file"):
         features_of(tmp_path / "missing")
+
+
+def test_a_corrected_label_is_not_taken_from_the_cache(tmp_path):
+    told = []
+    for label in "xy":
+        (tmp_path / "t.csv").write_text(f"text,label\nabc,{label}\nbcd,z\n")
+        features = features_of(
+            tmp_path / "t.csv",
+            "python:toy:letters?kind=text",
+            tmp_path / "cache",
+            report=lambda s, o: told.append(o.encoded),
+        )
+        assert features.labels().tolist() == [label, "z"]
+    assert told == [2, 1]
+
+
+def test_a_missing_label_is_named(tmp_path):
+    (tmp_path / "t.csv").write_text("id,text,label\na,abc,x\nb,bcd,\n")
+    features = features_of(tmp_path / "t.csv", "python:toy:letters?kind=text", tmp_path / "cache")
+    with pytest.raises(BadLabels, match="1 of 2 samples have no label, the first is 'b'"):
+        features.labels()
+
+
+def test_two_at_once_wait_for_each_other(folder, tmp_path):
+    def slowly(images):
+        time.sleep(0.05)
+        return colours(images)
+
+    def get(_):
+        return features_of(folder, FunctionEncoder(slowly, "colours", version="1"), tmp_path / "cache")
+
+    with ThreadPoolExecutor(3) as pool:
+        assert {len(features) for features in pool.map(get, range(3))} == {10}
 
 
 def test_nothing_readable_is_an_error(tmp_path):

@@ -2,7 +2,6 @@
 
 import json
 import pickle
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +11,8 @@ from PIL import Image
 
 from cual.encoders import FunctionEncoder, Setup, encoders, make
 from cual.encoders.base import spec_of
-from cual.encoders.hugging_face import image_input
+from cual.encoders.hf_images import image_input
 from cual.errors import BadFeatures, BadFile, BadOption, DamagedFile, Unavailable, UnknownName
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 
 def images(n=5, seed=0):
@@ -146,6 +143,18 @@ def test_unknown_names_and_options():
         make("dino-vits16?block")
     with pytest.raises(BadOption, match="it has none"):
         make("efficientnet-lite0?block=3")
+    for spec, said in (
+        ("dino-vits16?pool=x", "pool is 'x', but takes a number"),
+        ("dino-vits16?pool=15", "pool is 15; of 14 × 14 patches it can be 1 to 14"),
+        ("dino-vits16?size=160000", "size is 160000"),
+        ("dino-vits16?block=true", "block is True"),
+        ("dino-vits16?tokens=3", "tokens is 3, but takes a word"),
+        ("onnx:x.onnx?mean=[1,2]", r"mean is \[1, 2\], but takes 3 numbers"),
+        ("onnx:x.onnx?std=half", "std is 'half'"),
+        ("hf:", "write hf:TARGET"),
+    ):
+        with pytest.raises(BadOption, match=said):
+            make(spec)
 
 
 def test_onnx_features_are_the_network_s(onnx_file):
@@ -168,6 +177,9 @@ def test_onnx_files_that_are_none(tmp_path, onnx_file):
         make(f"onnx:{tmp_path / 'y.onnx'}")
     with pytest.raises(BadFile, match="cannot run on images"):
         make(f"onnx:{onnx_file[0]}?size=20")
+    for option in ("size=-1", "size=5000", "std=[0.5,0,0.5]"):
+        with pytest.raises(BadOption, match="std is above 0"):
+            make(f"onnx:{onnx_file[0]}?{option}")
 
 
 def test_hugging_face_poolings(hf_folders):
@@ -186,6 +198,101 @@ def test_hugging_face_poolings(hf_folders):
         make(f"{vit}?pooling=max")
     short = make(f"hf:{hf_folders / 'bert'}?max_tokens=4")
     assert np.array_equal(short.encode(["abcdefgh"]), short.encode(["abxyzxyz"]))
+
+
+@pytest.fixture(scope="module")
+def more_hf_folders(hf_folders):
+    """Models that are not just tokens with a class token in front, or a BERT."""
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    torch.manual_seed(0)
+    small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    image = {"image_size": 32, "patch_size": 8}
+    told = json.dumps({"size": {"height": 32, "width": 32}, "image_mean": [0.5] * 3, "image_std": 0.5})
+    words = (hf_folders / "vocab.txt").read_text().split()
+    text = {"vocab_size": len(words), "max_position_embeddings": 40, "pad_token_id": 0, "eos_token_id": 3}
+    models = {
+        "clip": transformers.CLIPModel(
+            transformers.CLIPConfig(
+                text_config={**text, **small, "intermediate_size": 64, "bos_token_id": 2},
+                vision_config={**image, **small, "intermediate_size": 64},
+                projection_dim=24,
+            )
+        ),
+        "swin": transformers.SwinModel(
+            transformers.SwinConfig(
+                image_size=32, patch_size=4, embed_dim=16, depths=[1, 1], num_heads=[2, 2], window_size=4
+            )
+        ),
+        "registers": transformers.Dinov2WithRegistersModel(
+            transformers.Dinov2WithRegistersConfig(**image, **small, num_register_tokens=4)
+        ),
+        "t5": transformers.T5Model(
+            transformers.T5Config(
+                vocab_size=len(words), d_model=32, d_kv=16, d_ff=64, num_layers=2, num_heads=2
+            )
+        ),
+        "gpt": transformers.GPT2Model(
+            transformers.GPT2Config(vocab_size=len(words), n_positions=40, n_embd=32, n_layer=2, n_head=2)
+        ),
+    }
+    for name, model in models.items():
+        model.save_pretrained(hf_folders / name)
+        if name in ("clip", "swin", "registers"):
+            (hf_folders / name / "preprocessor_config.json").write_text(told)
+        if name in ("clip", "t5", "gpt"):
+            pad = {"pad_token": None, "eos_token": "[SEP]"} if name == "gpt" else {}
+            tokens = transformers.BertTokenizer(str(hf_folders / "vocab.txt"), **pad)
+            tokens.save_pretrained(hf_folders / name)
+    return hf_folders
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind", "dim", "pooling"),
+    [
+        ("clip", "image", 24, "joint"),
+        ("clip?kind=text", "text", 24, "joint"),
+        ("clip?pooling=cls", "image", 32, "cls"),
+        ("clip?kind=text&pooling=mean", "text", 32, "mean"),
+        ("swin", "image", 32, "pooler"),
+        ("registers", "image", 32, "cls"),
+        ("registers?pooling=mean", "image", 32, "mean"),
+        ("t5", "text", 32, "mean"),
+        ("gpt", "text", 32, "mean"),
+    ],
+)
+def test_kinds_of_hugging_face_models(more_hf_folders, spec, kind, dim, pooling):
+    encoder = make(f"hf:{more_hf_folders / spec}")
+    assert (encoder.kind, encoder.dim, encoder.preprocessing["pooling"]) == (kind, dim, pooling)
+    items = [encoder.prepare(item) for item in (images(3) if kind == "image" else TEXTS)]
+    features = encoder.encode(items)
+    for i, item in enumerate(items):
+        assert np.allclose(encoder.encode([item])[0], features[i], atol=1e-4 * abs(features).max())
+    assert make(spec_of(encoder.fingerprint)).fingerprint == encoder.fingerprint
+
+
+def test_only_patches_count_in_an_image_s_mean(more_hf_folders):
+    transformers = pytest.importorskip("transformers")
+    encoder = make(f"hf:{more_hf_folders / 'registers'}?pooling=mean")
+    model = transformers.AutoModel.from_pretrained(more_hf_folders / "registers").eval()
+    pixels = encoder.prepare(images(1)[0])
+    with torch.inference_mode():
+        x = torch.from_numpy(pixels).permute(2, 0, 1)[None] / 127.5 - 1
+        hidden = model(pixel_values=x).last_hidden_state[0]
+    assert len(hidden) == 1 + 4 + 16
+    assert np.allclose(encoder.encode([pixels])[0], hidden[5:].mean(dim=0), atol=1e-4)
+
+
+def test_what_a_hugging_face_model_cannot_do_is_said(more_hf_folders):
+    for spec, said in (
+        ("swin?pooling=cls", "no class token"),
+        ("swin?kind=text", "encodes no texts"),
+        ("t5?kind=image", "encodes no images"),
+        ("t5?pooling=pooler", "no pooler"),
+        ("t5?kind=sound", "'sound'"),
+        ("t5?max_tokens=-1", "max_tokens is -1"),
+    ):
+        with pytest.raises(BadOption, match=said):
+            make(f"hf:{more_hf_folders / spec}")
 
 
 def test_a_text_s_mean_leaves_padding_out(hf_folders):
@@ -207,9 +314,15 @@ def test_minilm_is_what_its_makers_say():
 
 
 def test_hugging_face_models_that_are_not_here(tmp_path, monkeypatch):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(Unavailable, match="hf download"):
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(Unavailable, match=r"nobody/nothing could not be loaded: .*hf download nobody/nothing"):
+        make("hf:nobody/nothing")
+    with pytest.raises(BadFile, match="nothing: no such folder"):
         make(f"hf:{tmp_path}/nothing")
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(Unavailable, match="could not be loaded"):
+        make(f"hf:{tmp_path}")
 
 
 @pytest.mark.parametrize(
@@ -258,6 +371,11 @@ def test_functions(tmp_path):
         make("python:toy:letters?kind=sound")
     with pytest.raises(BadOption, match="python:module:function"):
         make("python:toy")
+    with pytest.raises(BadOption, match="no function but a module"):
+        make("python:toy:np")
+    (tmp_path / "broken.py").write_text("def f(x)")
+    with pytest.raises(Unavailable, match="cannot be loaded"):
+        make(f"python:{tmp_path / 'broken.py'}:f")
 
 
 def test_wrong_weights_of_efficientnet_are_refused(tmp_path):

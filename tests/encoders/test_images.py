@@ -2,12 +2,15 @@
 
 import io
 import struct
+import warnings
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from cual.encoders import images
 from cual.encoders.images import ImageInput, open_image
 from cual.errors import BadImage
 
@@ -57,6 +60,48 @@ def test_what_is_transparent_becomes_white():
     palette = Image.new("P", (4, 4), 1)
     palette.putpalette([0, 0, 0, 9, 9, 9] + [0] * 762)
     assert np.asarray(open_image(saved(palette, transparency=1))).min() == 255
+
+
+def test_a_transparent_colour_of_an_rgb_image_becomes_white():
+    image = Image.new("RGB", (4, 4), (9, 8, 7))
+    image.putpixel((0, 0), (200, 0, 0))
+    decoded = np.asarray(open_image(saved(image, transparency=(9, 8, 7))))
+    assert decoded[3, 3].tolist() == [255, 255, 255]
+    assert decoded[0, 0].tolist() == [200, 0, 0]
+
+
+@pytest.mark.parametrize("top", [200, 300, 65535])
+def test_all_16_bit_images_are_scaled_alike(top):
+    """However dark one is: else two of the same brightness would come out 257 times apart."""
+    image = Image.fromarray(np.full((4, 4), top, np.uint16))
+    assert np.asarray(open_image(saved(image))).max() == round(top / 257)
+
+
+@pytest.mark.parametrize("kind", ["GIF", "WEBP", "PNG", "TIFF"])
+def test_of_several_frames_the_first_is_taken(kind):
+    frames = [picture(seed=i) for i in range(3)]
+    held = saved(frames[0], kind, save_all=True, append_images=frames[1:])
+    distances = [abs(np.asarray(open_image(held), float) - np.asarray(frame, float)).mean() for frame in frames]
+    assert distances[0] < 12 < min(distances[1:])
+
+
+@pytest.mark.parametrize("exif", [b"garbage", b"II*\0\xff\xff\xff\xff", b"Exif\0\0MM\0*\0\0\0\x08\xff\xff" * 3])
+def test_broken_exif_data_spoils_no_image(exif):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for kind in ("PNG", "WEBP", "JPEG"):
+            assert open_image(saved(picture(), kind, exif=exif)).size == (60, 40)
+
+
+def test_huge_images_are_decoded_one_at_a_time(monkeypatch):
+    monkeypatch.setattr(images, "HUGE", 60 * 40 - 1)
+    with ThreadPoolExecutor(1) as pool:
+        with images._one_at_a_time:
+            waiting = pool.submit(open_image, saved(picture()))
+            assert open_image(saved(picture(30, 20))).size == (30, 20)  # smaller ones need not wait
+            with pytest.raises(TimeoutError):
+                waiting.result(0.1)
+        assert waiting.result(10).size == (60, 40)
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 
 import numpy as np
 import pyarrow as pa
@@ -9,9 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from cual.encoders import sources
 from cual.encoders.anything import is_features
-from cual.encoders.sources import Columns, open_source
+from cual.encoders.sources import Columns, open_source, tables
 from cual.errors import BadFile, BadImage, DamagedFile
 
 
@@ -42,6 +42,66 @@ def test_image_folders(tmp_path):
     (tmp_path / "dog/2.jpg").symlink_to(tmp_path / "nowhere.jpg")
     with pytest.raises(BadImage, match="FileNotFound"):
         open_source(tmp_path).items[2].load(64)
+
+
+def test_links_to_folders_are_followed_but_never_in_circles(tmp_path):
+    for name in ("here/cat/1.png", "there/2.png"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        Image.new("RGB", (4, 4)).save(tmp_path / name)
+    (tmp_path / "here" / "dog").symlink_to(tmp_path / "there")
+    (tmp_path / "here" / "cat" / "again").symlink_to(tmp_path / "here")
+    (tmp_path / "there" / "loop").symlink_to(tmp_path / "there")
+    assert [i.id for i in open_source(tmp_path / "here").items] == ["cat/1.png", "dog/2.png"]
+
+
+def test_pipes_and_devices_are_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.jpg")
+    (tmp_path / "endless.jpg").symlink_to("/dev/zero")
+    (tmp_path / "circle.jpg").symlink_to("circle.jpg")
+    items = {i.id: i for i in open_source(tmp_path).items}
+    for name, said in (
+        ("pipe", "no regular file"),
+        ("endless", "no regular file"),
+        ("circle", "symbolic links"),
+    ):
+        with pytest.raises(BadImage, match=said):
+            items[f"{name}.jpg"].load(64)
+
+
+def test_names_that_are_no_text_are_written_out(tmp_path):
+    folder = os.fsencode(tmp_path) + b"/caf\xe9"
+    os.mkdir(folder)
+    Image.new("RGB", (4, 4)).save(tmp_path / "a.png")
+    os.rename(tmp_path / "a.png", folder + b"/\xff.png")
+    (item,) = open_source(tmp_path).items
+    assert (item.id, item.label) == ("caf\\xe9/\\xff.png", "caf\\xe9")
+    assert item.source.encode().endswith(b"caf\\xe9/\\xff.png")
+    assert item.load(64).size == (4, 4)
+
+
+def test_folders_that_cannot_be_read_are_told(tmp_path, monkeypatch):
+    for name in ("cat", "dog"):
+        (tmp_path / name).mkdir()
+        Image.new("RGB", (4, 4)).save(tmp_path / name / "1.png")
+    listing, scan = os.listdir, os.scandir
+
+    def closed(real):
+        def refuse(path):
+            if str(path).endswith("dog"):
+                raise PermissionError(13, "Permission denied", str(path))
+            return real(path)
+
+        return refuse
+
+    monkeypatch.setattr(os, "scandir", closed(scan))
+    monkeypatch.setattr(os, "listdir", closed(listing))
+    items = open_source(tmp_path).items
+    assert [i.id for i in items] == ["cat/1.png", "dog"]
+    with pytest.raises(BadImage, match="Permission denied"):
+        items[1].load(64)
+    (tmp_path / "cat" / "1.png").unlink()
+    with pytest.raises(BadFile, match="1 folders in it cannot be read"):
+        open_source(tmp_path)
 
 
 def test_empty_folders_and_strangers(tmp_path):
@@ -90,6 +150,63 @@ def test_columns_can_be_named(tmp_path):
         open_source(tmp_path / "t.csv", Columns("answer"))
 
 
+def test_marks_spaces_and_old_line_ends(tmp_path):
+    (tmp_path / "t.csv").write_bytes(b"\xef\xbb\xbftext, label\rhello, greet\r")
+    assert loaded(open_source(tmp_path / "t.csv")) == [(0, "greet", "hello")]
+
+
+def jsonl(path, *rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return open_source(path)
+
+
+def test_rows_without_text_are_skipped_not_fatal(tmp_path):
+    items = jsonl(
+        tmp_path / "t.jsonl", {"text": "a"}, {"label": "x"}, {"text": 5}, {"text": "x" * 1_000_001}
+    ).items
+    for i, said in ((1, "no text but None"), (2, "no text but 5"), (3, "1,000,001 characters")):
+        with pytest.raises(BadImage, match=said):
+            items[i].load(64)
+    assert items[0].load(64) == "a"
+
+
+def test_half_characters_do_not_reach_an_encoder(tmp_path):
+    (item,) = jsonl(tmp_path / "t.jsonl", {"text": "a \ud800", "label": "\udfff", "id": "\ud801"}).items
+    for value in (item.load(64), item.label, item.id):
+        value.encode()
+
+
+def test_labels_of_all_types(tmp_path):
+    values = [3, 3.0, 2.5, float("nan"), None, "", "x", True]
+    source = jsonl(tmp_path / "t.jsonl", *({"text": "a", "label": v} for v in values))
+    assert [i.label for i in source.items] == [3, 3, "2.5", None, None, None, "x", "True"]
+
+
+def test_a_corrected_label_is_a_change(tmp_path):
+    before, after = (jsonl(tmp_path / "t.jsonl", {"text": "a", "label": x}).items[0] for x in "xy")
+    assert before.stamp != after.stamp
+
+
+def test_ids_of_all_types(tmp_path):
+    def ids(*values):
+        return [i.id for i in jsonl(tmp_path / "t.jsonl", *({"text": "a", "id": v} for v in values)).items]
+
+    assert ids(1, 2) == [1, 2]
+    assert ids(1, "b", 2.5) == ["1", "b", "2.5"]
+    assert ids(2**70, 1) == [str(2**70), "1"]
+    for gap in (None, ""):
+        with pytest.raises(BadFile, match=r"row 1 has no id \(column 'id'\)"):
+            ids(1, gap)
+
+
+def test_lines_that_are_no_rows(tmp_path):
+    path = tmp_path / "t.jsonl"
+    for line, said in (("[1]", "expected an object"), ("{", "line 1"), ('{"text":' + "[" * 200_000, "line 1")):
+        path.write_text(line + "\n")
+        with pytest.raises(BadFile, match=said):
+            open_source(path)
+
+
 @pytest.mark.parametrize(
     ("data", "said"),
     [
@@ -113,7 +230,7 @@ def test_bad_archives_are_refused(tmp_path, monkeypatch):
     (tmp_path / "u.csv.gz").write_bytes(b"not gzip")
     with pytest.raises(DamagedFile):
         open_source(tmp_path / "u.csv.gz")
-    monkeypatch.setattr(sources, "MOST_BYTES", 1000)
+    monkeypatch.setattr(tables, "MOST_BYTES", 1000)
     (tmp_path / "v.csv.gz").write_bytes(gzip.compress(b"text\n" + b"aaaa\n" * 1000))
     with pytest.raises(BadFile, match="unpacks to more than 1,000"):
         open_source(tmp_path / "v.csv.gz")
@@ -141,6 +258,25 @@ def test_hugging_face_datasets_of_text(tmp_path):
         tmp_path / "d", {"text": ["a", "b"], "label": [1, 0]}, {"text": {"_type": "Value"}, **LABELS}
     )
     assert loaded(open_source(path)) == [(0, "dog", "a"), (1, "cat", "b")]
+
+
+def test_hugging_face_datasets_may_lack_labels(tmp_path):
+    columns = {"text": ["a", "b", "c"], "label": [-1, None, 0]}
+    assert [i.label for i in open_source(hf_dataset(tmp_path / "d", columns, LABELS)).items] == [
+        None,
+        None,
+        "cat",
+    ]
+    with pytest.raises(DamagedFile, match="class 2, but there are 2"):
+        open_source(hf_dataset(tmp_path / "e", {"text": ["a"], "label": [2]}, LABELS))
+
+
+def test_of_several_splits_one_must_be_named(tmp_path):
+    hf_dataset(tmp_path / "train", {"text": ["a"]}, {})
+    (tmp_path / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    with pytest.raises(BadFile, match=r"several splits; name one of them: .*/train, .*/test"):
+        open_source(tmp_path)
+    assert len(open_source(tmp_path / "train")) == 1
 
 
 def test_hugging_face_datasets_of_images(tmp_path):

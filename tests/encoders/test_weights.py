@@ -4,12 +4,14 @@ import hashlib
 import http.server
 import json
 import threading
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from cual.encoders import weights
 from cual.encoders.weights import Download, fetch, local
-from cual.errors import BadFile, DamagedFile, Unavailable
+from cual.errors import BadFile, BadOption, DamagedFile, Unavailable
 
 DATA = bytes(range(256)) * 5000
 
@@ -107,6 +109,64 @@ def test_without_a_known_hash_the_first_download_sets_it(server, tmp_path):
     path.write_bytes(b"something else")
     with pytest.raises(DamagedFile, match=f"expected {SHA}"):
         fetch(Download(url), tmp_path)
+
+
+def test_a_hash_that_the_user_knows_counts(server, tmp_path):
+    _, url = server
+    path = fetch(Download(url), tmp_path, sha256=f" {SHA.upper()}")
+    assert json.loads((tmp_path / weights.SEEN).read_text()) == {url: SHA}
+    other = hashlib.sha256(b"another release").hexdigest()
+    path.write_bytes(b"another release")
+    with pytest.raises(DamagedFile):
+        fetch(Download(url), tmp_path)
+    fetch(Download(url), tmp_path, sha256=other)
+    assert json.loads((tmp_path / weights.SEEN).read_text()) == {url: other}
+    fetch(Download(url), tmp_path)
+    for bad in ("123", "z" * 64):
+        with pytest.raises(BadOption, match="64 digits"):
+            fetch(Download(url), tmp_path, sha256=bad)
+
+
+def test_an_md5_is_checked_until_a_better_hash_is_known(server, tmp_path):
+    _, url = server
+    md5 = hashlib.md5(DATA).hexdigest()
+    with pytest.raises(DamagedFile, match=f"its MD5 is {md5}, expected 00"):
+        fetch(Download(url, md5="0" * 32), tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == []
+    (tmp_path / "net.pth").write_bytes(b"put there by hand")
+    with pytest.raises(DamagedFile, match="MD5"):
+        fetch(Download(url, md5=md5), tmp_path)
+    (tmp_path / "net.pth").unlink()
+    fetch(Download(url, md5=md5), tmp_path)
+    assert json.loads((tmp_path / weights.SEEN).read_text()) == {url: SHA}
+
+
+def test_two_at_once_fetch_it_once(server, tmp_path):
+    handler, url = server
+    with ThreadPoolExecutor(4) as pool:
+        paths = list(pool.map(lambda _: fetch(Download(url), tmp_path), range(4)))
+    assert {p.read_bytes() for p in paths} == {DATA}
+    assert len(handler.asked) == 1
+
+
+def test_a_secure_address_must_not_lead_to_an_open_one(server, tmp_path, monkeypatch):
+    _, url = server
+    real = urllib.request.urlopen
+
+    def redirected(request, timeout):
+        return real(urllib.request.Request(url), timeout=timeout)
+
+    monkeypatch.setattr(urllib.request, "urlopen", redirected)
+    with pytest.raises(BadFile, match="leads to http:"):
+        fetch(Download(url.replace("http:", "https:")), tmp_path)
+
+
+def test_a_damaged_list_of_downloads_is_named(server, tmp_path):
+    _, url = server
+    for text in ("[", "[1]", "3"):
+        (tmp_path / weights.SEEN).write_text(text)
+        with pytest.raises(DamagedFile, match="delete it"):
+            fetch(Download(url), tmp_path)
 
 
 def test_too_much_is_refused(server, tmp_path):

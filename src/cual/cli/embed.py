@@ -92,7 +92,7 @@ def embed(
     """
     check_packages()
     from cual.encoders.base import default, make
-    from cual.encoders.embedding import embed
+    from cual.encoders.embedding import SKIPPED, embed
     from cual.encoders.sources import Columns, open_source
 
     to_file = output.suffix == ".npz"
@@ -100,8 +100,12 @@ def embed(
         raise BadOption(f"{output} exists; delete it, or give another name")
     folder = output.with_name(f".{output.name}.parts") if to_file else output
     held = open_source(source, Columns(text, label, id_column))
-    setup = _setup(device, precision, weights, sha256)
-    chosen = make(encoder or default(held.kind), setup)
+    bars = Bars()
+    try:
+        setup = _setup(device, precision, weights, sha256, bars)
+        chosen = make(encoder or default(held.kind), setup)
+    finally:
+        bars.clear()
     with _display() as shown:
         bar = shown.add_task(f"encoding {held.kind}s", total=None)
 
@@ -109,9 +113,10 @@ def embed(
             shown.update(bar, completed=done, total=total)
 
         outcome = embed(held, chosen, folder, dtype, batch, workers, progress)
-    if to_file and outcome.encoded + outcome.reused:
-        _as_file(folder, output)
-    _summarise(held, chosen, outcome, output, folder)
+    listed = folder / SKIPPED
+    if to_file:
+        listed = _as_file(held, folder, output)
+    _summarise(held, chosen, outcome, output, listed)
     if not outcome.encoded + outcome.reused:
         raise typer.Exit(1)
 
@@ -162,9 +167,7 @@ def check_packages() -> None:
         ) from error
 
 
-def _setup(
-    device: str, precision: str, weights: Path | None, sha256: str | None, progress: Any = None
-) -> "Setup":
+def _setup(device: str, precision: str, weights: Path | None, sha256: str | None, progress: Bars) -> "Setup":
     import torch
 
     from cual.cli.reading import check_device
@@ -174,23 +177,36 @@ def _setup(
         raise BadOption(f"--precision is float32, bfloat16 or float16, not {precision!r}")
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    return Setup(check_device(device), precision, weights, sha256, progress=progress or Bars())
+    return Setup(check_device(device), precision, weights, sha256, progress=progress)
 
 
-def _as_file(folder: Path, file: Path) -> None:
-    """Turn a features folder into an .npz."""
+def _as_file(source: "Source", folder: Path, file: Path) -> Path:
+    """Turn a features folder into an .npz. Gives the file beside it that lists what was skipped."""
     import shutil
 
     import numpy as np
 
-    from cual.features import Features, read, write
+    from cual.encoders.embedding import SKIPPED, current
+    from cual.errors import BadFile
+    from cual.features import Features, write
+    from cual.features_folder import FeaturesFolder
 
-    held = read(folder)
-    write(file, Features(np.asarray(held.X), held.y, held.ids, encoder=held.encoder))
+    listed = file.with_suffix(f".{SKIPPED}")
+    listed.unlink(missing_ok=True)
+    if (folder / SKIPPED).exists():
+        shutil.copyfile(folder / SKIPPED, listed)
+    # Only what the source has now: the folder may be left from a run on another one that was ended.
+    try:
+        held = current(source, FeaturesFolder.open(folder)).features()
+    except BadFile:  # not one could be read, which the list and the exit code say
+        pass
+    else:
+        write(file, Features(np.asarray(held.X), held.y, held.ids, encoder=held.encoder))
     shutil.rmtree(folder)
+    return listed
 
 
-def _summarise(source: "Source", encoder: Any, outcome: "Outcome", output: Path, folder: Path) -> None:
+def _summarise(source: "Source", encoder: Any, outcome: "Outcome", output: Path, listed: Path) -> None:
     rows = {
         "encoded": f"{counted(outcome.encoded, source.kind)} in {outcome.seconds:.1f} s "
         f"({outcome.rate:.1f} per second)",
@@ -199,8 +215,9 @@ def _summarise(source: "Source", encoder: Any, outcome: "Outcome", output: Path,
     }
     if outcome.reused:
         rows["were there"] = str(outcome.reused)
+    if outcome.others and output.is_dir():
+        rows["also there"] = f"{outcome.others} that {escape(str(source.path))} does not have (any more)"
     out.print(pairs(rows), highlight=False)
-    listed = folder / "skipped.csv"
     _warn(outcome, f"; all are listed in {listed}" if listed.exists() else "")
 
 

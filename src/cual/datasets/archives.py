@@ -1,15 +1,13 @@
 """What lies in a zip, a tar or a folder, file by file; nothing unpacks to outside, or without end."""
 
 import os
-import shutil
 import tarfile
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
@@ -19,6 +17,9 @@ ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
 MOST_BYTES = 500 * 2**30
 MOST_FILES = 5_000_000
 LARGEST_FILE = 256 * 2**20
+LARGEST_HEADER = 2**20
+"""Of a tar's own records: they are read whole, and may say that they are as long as they like."""
+BLOCK = 2**20
 DAMAGE = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, OSError)
 
 
@@ -29,7 +30,20 @@ class Member:
     name: str
     """Path inside, with forward slashes, never absolute and without `..`."""
     size: int
+    archive: Path
     open: Callable[[], AbstractContextManager[IO[bytes]]]
+
+    def blocks(self) -> Iterator[bytes]:
+        """What it holds. That it cannot be read is the archive's fault; what is done with it is not."""
+        try:
+            with self.open() as file:
+                while block := file.read(BLOCK):
+                    yield block
+        except DAMAGE as error:
+            raise DamagedFile(f"{self.archive} is damaged: {error}") from error
+
+    def read(self) -> bytes:
+        return b"".join(self.blocks())
 
 
 Place = Callable[[str], str | None]
@@ -46,16 +60,7 @@ def members(path: Path) -> Iterator[Member]:
             total += member.size
             if member.size > LARGEST_FILE or total > MOST_BYTES or count >= MOST_FILES:
                 raise BadFile(f"{path} unpacks to more than is allowed: {member.name} is {member.size:,} bytes")
-            yield replace(member, open=partial(_guarded, path, member.open))
-    except DAMAGE as error:
-        raise DamagedFile(f"{path} is damaged: {error}") from error
-
-
-@contextmanager
-def _guarded(path: Path, opened: Callable[[], AbstractContextManager[IO[bytes]]]) -> Generator[IO[bytes]]:
-    try:
-        with opened() as file:
-            yield file
+            yield member
     except DAMAGE as error:
         raise DamagedFile(f"{path} is damaged: {error}") from error
 
@@ -68,12 +73,20 @@ def unpack(path: Path, into: Path, place: Place) -> Counter[str]:
         if target is None:
             continue
         _check_name(path, target)
-        file = into / target
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with member.open() as source, file.open("xb") as copy:
-            shutil.copyfileobj(source, copy)
+        put(member, into / target)
         classes[PurePosixPath(target).parts[0]] += 1
     return classes
+
+
+def put(member: Member, file: Path) -> None:
+    """Copy a member to a file that is not there yet."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("xb") as copy:
+            for block in member.blocks():
+                copy.write(block)
+    except OSError as error:
+        raise BadFile(f"{file} cannot be written: {error.strerror or error}") from error
 
 
 def _check_name(path: Path, name: str) -> None:
@@ -92,18 +105,28 @@ def _zip(path: Path) -> Iterator[Member]:
                 def opened(info: zipfile.ZipInfo = info) -> Any:
                     return archive.open(info)
 
-                yield Member(info.filename, info.file_size, opened)
+                yield Member(info.filename, info.file_size, path, opened)
+
+
+class _Header(tarfile.TarInfo):
+    """A tar's record that is refused before a long name or a comment of it fills the memory."""
+
+    def _proc_member(self, tarfile_: tarfile.TarFile) -> Any:
+        if self.type not in tarfile.REGULAR_TYPES and self.size > LARGEST_HEADER:
+            raise tarfile.ReadError(f"a record of {self.size:,} bytes that is no file")
+        return super()._proc_member(tarfile_)  # pyright: ignore
 
 
 def _tar(path: Path) -> Iterator[Member]:
-    with tarfile.open(path, "r|*") as archive:  # a stream: nothing is read twice, however large
+    # A stream: nothing is read twice, however large.
+    with tarfile.open(path, "r|*", tarinfo=_Header) as archive:
         for info in archive:
             if info.isreg():
 
                 def opened(info: tarfile.TarInfo = info) -> Any:
                     return cast(Any, archive.extractfile(info))
 
-                yield Member(info.name.removeprefix("./"), info.size, opened)
+                yield Member(info.name.removeprefix("./"), info.size, path, opened)
 
 
 def _folder(path: Path) -> Iterator[Member]:
@@ -116,4 +139,4 @@ def _folder(path: Path) -> Iterator[Member]:
                 def opened(file: Path = file) -> Any:
                     return file.open("rb")
 
-                yield Member(file.relative_to(path).as_posix(), file.stat().st_size, opened)
+                yield Member(file.relative_to(path).as_posix(), file.stat().st_size, path, opened)

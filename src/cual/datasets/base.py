@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from cual.datasets.archives import ARCHIVES
-from cual.encoders.weights import Download, fetch
+from cual.encoders.weights import Download, check, fetch
 from cual.errors import BadFile, BadOption, Unavailable
 from cual.registry import Registry
 from cual.storage import write_bytes
@@ -46,6 +46,8 @@ class Dataset:
     prepare: Callable[[Path, Path], Prepared]
     expected: str
     """Classes and images of the official files, as they are told."""
+    splits: str
+    """Which of the official splits are taken."""
 
 
 datasets = Registry[Dataset]("dataset")
@@ -83,6 +85,7 @@ def get(name: str, out: Path, root: Path | None = None, progress: Progress | Non
         "homepage": dataset.homepage,
         "licence": dataset.licence,
         "from": str(source),
+        "splits": dataset.splits,
         "download": None if dataset.download is None else asdict(dataset.download),
         "images": prepared.classes.total(),
         "classes": dict(sorted(prepared.classes.items())),
@@ -97,13 +100,15 @@ def _local(dataset: Dataset, root: Path) -> Path:
     """The archive in `root` if it is there, else `root` itself."""
     if not root.exists():
         raise BadFile(f"{root}: no such file or folder. {dataset.by_hand}")
-    if root.is_file():
-        if not root.name.endswith(ARCHIVES):
-            raise BadFile(f"{root} is no archive ({', '.join(ARCHIVES)})")
+    if root.is_file() and not root.name.endswith(ARCHIVES):
+        raise BadFile(f"{root} is no archive ({', '.join(ARCHIVES)})")
+    if dataset.download is None:
         return root
-    if dataset.download is not None and (root / dataset.download.file).is_file():
-        return fetch(dataset.download, root)  # it is there; this checks it
-    return root
+    archive = root if root.name == dataset.download.file else root / dataset.download.file
+    if not archive.is_file():
+        return root
+    check(archive, dataset.download.sha256, dataset.download.md5)
+    return archive
 
 
 def _fetched(dataset: Dataset, folder: Path, progress: Progress | None) -> Path:

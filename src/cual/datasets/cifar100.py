@@ -5,7 +5,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from cual.datasets.archives import LARGEST_FILE, members
+from cual.datasets.archives import members
 from cual.datasets.base import Dataset, Prepared, datasets
 from cual.encoders.weights import Download
 from cual.errors import DamagedFile
@@ -23,11 +23,14 @@ def prepare(source: Path, out: Path) -> Prepared:
     for member in members(source):
         name = PurePosixPath(member.name).name
         if name in WANTED and name not in held:
-            with member.open() as file:
-                held[name] = file.read(LARGEST_FILE)
+            held[name] = member.read()
     if len(held) < len(WANTED):
         return Prepared(Counter())
-    coarse, fine = (held[f"{kind}_label_names.txt"].decode().split() for kind in ("coarse", "fine"))
+    coarse, fine = (
+        held[f"{kind}_label_names.txt"].decode(errors="replace").split() for kind in ("coarse", "fine")
+    )
+    if any("/" in name or name.startswith(".") for name in (*coarse, *fine)):
+        raise DamagedFile(f"{source}: a class is called like a path")
     data = np.frombuffer(held["train.bin"], np.uint8)
     if len(data) % RECORD or (len(coarse), len(fine)) != (20, 100):
         raise DamagedFile(f"{source}: train.bin is {len(data):,} bytes, not a multiple of {RECORD}")
@@ -60,5 +63,6 @@ datasets.add("cifar100-super")(
         by_hand=f"Download {URL} (161 MB), name its folder with --root.",
         prepare=prepare,
         expected="20 superclasses, 50,000 images",
+        splits="the official training images; the 10,000 of test.bin are left out, as in the paper",
     )
 )

@@ -39,5 +39,6 @@ datasets.add("eurosat")(
         by_hand=f"Download {URL} (90 MB), name its folder with --root.",
         prepare=prepare,
         expected="10 classes, 27,000 images",
+        splits="none official: all images",
     )
 )

@@ -1,7 +1,10 @@
 """ImageNet-21K-OOD: the 50 most populous synsets outside ImageNet-1K, 500 images each (paper, appendix 4.2.2).
 
 Which synsets those are is computed from the local copy's own lists, and written into `dataset.json`: the paper
-promises its list but does not print it, and releases of ImageNet-21K differ in what they hold.
+promises its list but does not print it, and releases of ImageNet-21K differ in what they hold. No list is kept
+here, because none can be computed without the images. The one public table of all synsets that we found counts
+addresses (`classes_in_imagenet.csv` of github.com/mf1024/ImageNet-Datasets-Downloader), and those are not the
+images: it has 1,133 for tench, of which ImageNet-1K alone holds 1,300.
 """
 
 import re
@@ -11,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from cual.datasets.archives import Member, members
+from cual.datasets.archives import Member, members, put
 from cual.datasets.base import Dataset, Prepared, datasets
 from cual.datasets.plants import most_populous
 from cual.errors import BadFile
@@ -39,12 +42,10 @@ def prepare(source: Path, out: Path) -> Prepared:
     classes: Counter[str] = Counter()
     for wnid in chosen:
         kept = drawn(_names(outside[wnid]), wnid)
-        (out / wnid).mkdir()
         for member in members(outside[wnid]):
             name = PurePosixPath(member.name).name
             if name in kept:
-                with member.open() as file:
-                    (out / wnid / name).write_bytes(file.read())
+                put(member, out / wnid / name)
                 classes[wnid] += 1
     rule = f"the {SYNSETS} synsets with the most images that are not in ImageNet-1K; {IMAGES} images each"
     selection: Row = {"rule": rule, "seed": SEED, "synsets": chosen}
@@ -66,13 +67,15 @@ def _names(place: Path) -> list[str]:
     return [PurePosixPath(m.name).name for m in members(place) if wanted(m)]
 
 
-def _synsets(root: Path) -> dict[str, Path]:
-    """Synsets below a folder, each a folder of images or a tar of them."""
+def _synsets(root: Path, deep: int = 3) -> dict[str, Path]:
+    """Synsets below a folder, each a folder of images or a tar; their 13 million images are not listed here."""
     found: dict[str, Path] = {}
-    for path in sorted(root.rglob("n*")) if root.is_dir() else ():
+    for path in sorted(root.iterdir()) if root.is_dir() else ():
         name = path.name.removesuffix(".tar")
         if SYNSET.fullmatch(name) and (path.is_dir() or path.suffix == ".tar"):
             found.setdefault(name, path)
+        elif deep and path.is_dir():
+            found = _synsets(path, deep - 1) | found
     return found
 
 
@@ -88,5 +91,6 @@ datasets.add("im21k-ood")(
         "n*/ in it with --root.",
         prepare=prepare,
         expected="50 classes, 25,000 images",
+        splits="none official: 500 images of each class, drawn with seed 0",
     )
 )

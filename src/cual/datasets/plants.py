@@ -49,5 +49,6 @@ datasets.add("inat-plants-20")(
         by_hand=f"Download {URL} (186 GB); name it, or the folder train_val_images it unpacks to, with --root.",
         prepare=prepare,
         expected="20 classes",
+        splits="training and validation images together, as the official archive has them",
     )
 )

@@ -4,14 +4,11 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-
 from cual import features
 from cual.encoders.base import Encoder, Setup, default, make
-from cual.encoders.embedding import Outcome, embed
+from cual.encoders.embedding import Outcome, current, embed
 from cual.encoders.sources import Columns, Source, holds_text, open_source
 from cual.encoders.weights import cache_folder
-from cual.errors import BadFile
 from cual.features import Features
 from cual.features_folder import FeaturesFolder, is_features_folder
 
@@ -49,12 +46,12 @@ def features_of(
     setup, source = setup or Setup(), open_source(path, columns)
     if encoder is None or isinstance(encoder, str):
         encoder = make(encoder or default(source.kind), setup)
-    key = hashlib.sha256(f"{path.resolve()} {encoder.fingerprint} {columns}".encode()).hexdigest()[:24]
-    folder = (cache or cache_folder() / "embeddings") / key
-    outcome = embed(source, encoder, folder, progress=setup.progress)
+    told = f"{path.resolve()} {encoder.fingerprint} {columns}".encode(errors="surrogateescape")
+    folder = (cache or cache_folder() / "embeddings") / hashlib.sha256(told).hexdigest()[:24]
+    outcome = embed(source, encoder, folder, progress=setup.progress, wait=True)
     if report is not None:
         report(source, outcome)
-    return _current(source, FeaturesFolder.open(folder)).features()
+    return current(source, FeaturesFolder.open(folder)).features()
 
 
 def is_features(path: Path) -> bool:
@@ -64,12 +61,3 @@ def is_features(path: Path) -> bool:
     if path.suffix in (".parquet", ".pq") and path.is_file():
         return not holds_text(path)
     return path.suffix in FEATURES or not path.exists()
-
-
-def _current(source: Source, held: FeaturesFolder) -> FeaturesFolder:
-    """Rows of the items that the source has now, in its order; the cache may remember others."""
-    found = ((item, held.row_of.get(item.id)) for item in source.items)
-    rows = [row for item, row in found if row is not None and held.stamps[row] == item.stamp]
-    if not rows:
-        raise BadFile(f"{source.path}: none of its {len(source)} {source.kind}s could be decoded")
-    return held.select(np.array(rows, dtype=np.int64))

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 from cual.errors import BadOption
 from cual.registry import Registry
@@ -100,13 +100,25 @@ def make(spec: str, setup: Setup | None = None) -> Encoder:
         raise BadOption(
             f"encoder {kind!r} has no option {', '.join(unknown)}; it has {', '.join(names) or 'none'}"
         )
-    if bool(colon) != (kind in WITH_TARGET):
-        raise BadOption(
-            f"write {kind}:TARGET, for example {WITH_TARGET[kind]}"
-            if not colon
-            else f"{kind!r} takes no target"
-        )
+    if kind in WITH_TARGET and not target:
+        raise BadOption(f"write {kind}:TARGET, for example {WITH_TARGET[kind]}")
+    if colon and kind not in WITH_TARGET:
+        raise BadOption(f"{kind!r} takes no target")
+    for parameter in known:
+        if parameter.name in options:
+            _check_type(parameter.name, parameter.default, options[parameter.name])
     return factory(target or name, setup or Setup(), **options)
+
+
+def _check_type(name: str, default: Any, value: Any) -> None:
+    """Refuse a value that is not of the type that the option's default has."""
+    if isinstance(default, tuple):
+        length = len(cast(tuple[Any, ...], default))
+        given = cast(list[Any], value) if isinstance(value, list) else []
+        if len(given) != length or not all(isinstance(v, int | float) for v in given):
+            raise BadOption(f"{name} is {value!r}, but takes {length} numbers, like [0.5,0.5,0.5]")
+    elif isinstance(default, int | str) and type(value) is not type(default):
+        raise BadOption(f"{name} is {value!r}, but takes a {'word' if isinstance(default, str) else 'number'}")
 
 
 WITH_TARGET = {

@@ -11,16 +11,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from cual.encoders.base import Encoder
 from cual.encoders.sessions import cores
 from cual.encoders.sources import Item, Source
-from cual.errors import BadImage, BadOption, DuplicateIds
-from cual.features_folder import FeaturesWriter, Made
+from cual.errors import BadFile, BadImage, BadOption, DuplicateIds
+from cual.features_folder import FeaturesFolder, FeaturesWriter, Made
 from cual.storage import write_bytes
-from cual.types import Progress
+from cual.types import Label, Progress
 
 SKIPPED = "skipped.csv"
 BATCH = {"image": 32, "text": 256}
+SAFE_AFTER = 30.0
+"""Seconds of work that a killed process loses at most, however slow the network is."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,8 @@ class Outcome:
     encoded: int = 0
     reused: int = 0
     """Rows that were there already, of sources that have not changed."""
+    others: int = 0
+    """Rows of the folder that are of no item that the source has now."""
     skipped: list[Skipped] = field(default_factory=list[Skipped])
     seconds: float = 0.0
 
@@ -56,6 +62,7 @@ def embed(
     workers: int | None = None,
     progress: Progress | None = None,
     shard_rows: int = 2048,
+    wait: bool = False,
 ) -> Outcome:
     """Encode what is not yet in `folder`. Killed and called again, it goes on after the last whole shard.
 
@@ -76,19 +83,22 @@ def embed(
     progress
         Called as ``progress(stage, done, total)``.
     shard_rows
-        Rows that are written at a time, and at most lost when the process is killed.
+        Rows that are written at a time; fewer, where that many take long.
+    wait
+        Wait for another process that writes into the folder, instead of raising `FolderInUse`.
     """
     if source.kind != encoder.kind:
         raise BadOption(f"{source.path} holds {source.kind}s, but {encoder.name} encodes {encoder.kind}s")
-    if len({item.id for item in source.items}) < len(source):
-        raise DuplicateIds(f"{source.path}: two items have the same id")
+    _check_ids(source)
     made = Made(encoder.fingerprint, encoder.preprocessing)
     began, outcome = time.perf_counter(), Outcome()
-    with warnings.catch_warnings(), FeaturesWriter(folder, encoder.dim, dtype, made, shard_rows) as writer:
+    opened = FeaturesWriter(folder, encoder.dim, dtype, made, shard_rows, wait)
+    with warnings.catch_warnings(), opened as writer:
         warnings.filterwarnings("ignore", module="PIL")  # of odd metadata, and of half a bomb's size
         waiting = [i for i in source.items if i.id not in writer or writer.stamp(i.id) != i.stamp]
         outcome.reused = len(source) - len(waiting)
         decoded = _decoded(waiting, encoder, workers or cores())
+        flushed = began
         for items, prepared in _batches(decoded, batch or BATCH[encoder.kind], outcome):
             writer.append(
                 encoder.encode(prepared),
@@ -99,11 +109,32 @@ def embed(
                 replace=True,
             )
             outcome.encoded += len(items)
+            if time.perf_counter() - flushed > SAFE_AFTER:
+                writer.flush()
+                flushed = time.perf_counter()
             if progress is not None:
                 progress("encoding", outcome.encoded + len(outcome.skipped), len(waiting))
+        outcome.others = len(writer) - len({i.id for i in source.items if i.id in writer})
     outcome.seconds = time.perf_counter() - began
     _write_skipped(Path(folder) / SKIPPED, outcome.skipped)
     return outcome
+
+
+def _check_ids(source: Source) -> None:
+    seen: set[Label] = set()
+    for item in source.items:
+        if item.id in seen:
+            raise DuplicateIds(f"{source.path}: the id {item.id!r} occurs twice")
+        seen.add(item.id)
+
+
+def current(source: Source, held: FeaturesFolder) -> FeaturesFolder:
+    """Rows of the items that the source has now, in its order; the folder may remember others."""
+    found = ((item, held.row_of.get(item.id)) for item in source.items)
+    rows = [row for item, row in found if row is not None and held.stamps[row] == item.stamp]
+    if not rows:
+        raise BadFile(f"{source.path}: none of its {len(source)} {source.kind}s could be decoded")
+    return held.select(np.array(rows, dtype=np.int64))
 
 
 Decoded = tuple[Item, Any | BadImage]
@@ -121,6 +152,8 @@ def _decoded(items: Iterable[Item], encoder: Encoder, workers: int) -> Iterator[
             return encoder.prepare(item.load(shorter))
         except BadImage as error:
             return error
+        except Exception as error:  # one odd item must not end a run of a million
+            return BadImage(f"{type(error).__name__}: {error}"[:300])
 
     ahead = 2 * BATCH["image"] + workers
     with ThreadPoolExecutor(workers, "decode") as pool:

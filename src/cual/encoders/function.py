@@ -63,8 +63,10 @@ def python(target: str, setup: Setup, *, kind: str = "image") -> FunctionEncoder
         raise BadOption(f"write python:module:function, not python:{target}")
     try:
         function = getattr(_module(module), attribute)
-    except (ImportError, OSError, AttributeError) as error:
+    except (ImportError, OSError, AttributeError, SyntaxError) as error:
         raise Unavailable(f"python:{target} cannot be loaded: {error}") from error
+    if not callable(function):
+        raise BadOption(f"python:{target} is no function but a {type(function).__name__}")
     name = f"python:{target}" + ("" if kind == "image" else f"?kind={kind}")
     return FunctionEncoder(function, name, cast(Kind, kind))
 

@@ -1,6 +1,8 @@
 """Images: decode what may be broken, huge or hostile, then resize and crop exactly as a network wants it."""
 
 import math
+import threading
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -17,11 +19,14 @@ FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 """Decoders that files may reach: each one more is one more to trust with files of strangers."""
 MOST_PIXELS = 178_956_970
 """Pillow's own limit for a certain decompression bomb: 1/2 GiB of RGB."""
+HUGE = 30_000_000
+"""Images of more pixels are decoded one at a time: one in every thread could take all memory there is."""
 DRAFT = 4
 """A JPEG is decoded at a reduced size as long as that leaves this many times what the network sees."""
 
 Pixels = npt.NDArray[np.uint8]
 Resample = Literal["bilinear", "bicubic", "lanczos", "nearest"]
+_one_at_a_time = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -85,8 +90,9 @@ def open_image(file: Path | IO[bytes], shorter: int = 256, most_pixels: int = MO
             if width * height > most_pixels:
                 raise BadImage(f"{width} × {height} pixels are more than the {most_pixels:,} allowed")
             _reduce(image, shorter)
-            image.load()
-            return _rgb(ImageOps.exif_transpose(image))
+            with _one_at_a_time if image.width * image.height > HUGE else nullcontext():
+                image.load()
+                return _rgb(_upright(image))
     except BadImage:
         raise
     except Image.DecompressionBombError as error:
@@ -106,19 +112,30 @@ def _reduce(image: Any, shorter: int) -> None:
             image.draft(None, wanted)
 
 
+def _upright(image: Image.Image) -> Image.Image:
+    """The image as its EXIF orientation says, or as it is where the EXIF data is broken."""
+    try:
+        return ImageOps.exif_transpose(image)
+    except Exception:  # of metadata alone; the pixels are there already
+        return image
+
+
 def _rgb(image: Image.Image) -> Image.Image:
     """RGB of any mode; what is transparent becomes white, 16 and 32 bit are scaled down, not clipped."""
-    if image.mode == "RGB":
-        return image
-    if image.mode in ("I", "F") or image.mode.startswith("I;16"):
-        return Image.fromarray(_eight_bit(np.asarray(image, dtype=np.float64))).convert("RGB")
+    if image.mode.startswith("I;16"):
+        whole = np.asarray(image, dtype=np.float32) / 257
+        return Image.fromarray(whole.round().astype(np.uint8)).convert("RGB")
+    if image.mode in ("I", "F"):
+        return Image.fromarray(_eight_bit(np.asarray(image, dtype=np.float32))).convert("RGB")
     if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
         layer = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer).convert("RGB")
-    return image.convert("RGB")
+    return image if image.mode == "RGB" else image.convert("RGB")
 
 
-def _eight_bit(values: npt.NDArray[np.float64]) -> Pixels:
-    top = float(np.nanmax(values)) if values.size else 0.0
-    full = 1.0 if top <= 1.0 else 255.0 if top <= 255.0 else 65535.0 if top <= 65535.0 else top
-    return np.nan_to_num(np.clip(values / full, 0, 1) * 255).round().astype(np.uint8)
+def _eight_bit(values: npt.NDArray[np.float32]) -> Pixels:
+    """Bytes of numbers of which nobody says how large they can be: 1, 255, 65535 or their largest is white."""
+    known = values[np.isfinite(values)]
+    top = float(known.max()) if known.size else 0.0
+    full = next((limit for limit in (1.0, 255.0, 65535.0) if top <= limit), top)
+    return (np.clip(np.nan_to_num(values, posinf=full), 0, full) * (255 / full)).round().astype(np.uint8)

@@ -13,6 +13,7 @@ from cual.encoders.weights import file_sha256, local
 from cual.errors import BadFile, BadOption
 from cual.types import AnyArray, FloatArray, Row
 
+LARGEST = 4096
 DEFAULTS: Row = {
     "size": 0,
     "resize": 0,
@@ -56,6 +57,8 @@ class OnnxImages:
         file = local(Path(target), setup.sha256)
         if pooling not in ("mean", "cls"):
             raise BadOption(f"pooling is {pooling!r}; it can be mean or cls")
+        if min(size, resize) < 0 or max(size, resize) > LARGEST or min(std) <= 0:
+            raise BadOption(f"size and resize are at most {LARGEST}, std is above 0: {size}, {resize}, {std}")
         self._session = open_session(file, setup.device, setup.threads)
         self._pooling = pooling
         self._input, self._type, self._last, side = _input_of(self._session, file)

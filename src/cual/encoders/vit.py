@@ -20,6 +20,8 @@ DINO = Download(
     licence="Apache-2.0 (github.com/facebookresearch/dino)",
 )
 PATCH, WIDTH, DEPTH, HEADS, GRID = 16, 384, 12, 6, 14
+LARGEST = 1024
+"""Side of an image; attention takes memory with its fourth power."""
 
 
 class Attention(nn.Module):
@@ -147,9 +149,11 @@ def dino_vits16(
     """
     check_choice("tokens", tokens, ("patches", "class", "both"))
     check_choice("block", block, range(DEPTH))
-    if size % PATCH or not 1 <= pool <= size // PATCH:
+    if size % PATCH or not PATCH <= size <= LARGEST:
+        raise BadOption(f"size is {size}; it is a multiple of {PATCH}, up to {LARGEST}")
+    if not 1 <= pool <= size // PATCH:
         raise BadOption(
-            f"size is {size} and pool {pool}; size is a multiple of {PATCH}, pool at most a {PATCH}th"
+            f"pool is {pool}; of {size // PATCH} × {size // PATCH} patches it can be 1 to {size // PATCH}"
         )
     options = {"block": block, "pool": pool, "tokens": tokens, "size": size}
     if setup.weights is not None:

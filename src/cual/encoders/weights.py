@@ -1,17 +1,20 @@
 """Files from elsewhere: fetched once into the cache, resumed, checked by hash. Weights load without pickle."""
 
+import fcntl
 import hashlib
 import http.client
 import json
 import os
+import re
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from cual.errors import BadFile, DamagedFile, Unavailable
+from cual.errors import BadFile, BadOption, DamagedFile, Unavailable
 from cual.storage import write_bytes
 from cual.types import Progress
 
@@ -56,45 +59,84 @@ def fetch(
     progress: Progress | None = None,
     otherwise: str = "or name it with --weights FILE",
 ) -> Path:
-    """The file of `download` in `folder`, downloaded if it is not there, and checked either way."""
+    """The file of `download` in `folder`, downloaded if it is not there, and checked either way.
+
+    `sha256` is what the user says it must hash to; where neither that nor a published hash is known, it must be
+    the file that was downloaded first.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / download.file
-    expected = sha256 or download.sha256
-    seen = _seen(folder).get(download.url)
-    if not target.exists():
-        part = target.with_name(target.name + ".part")
-        try:
-            _receive(download, part, progress)
-        except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
-            reason = getattr(error, "reason", None) or error
-            raise Unavailable(
-                f"{download.url} could not be fetched ({reason}). Give the command again to go on, or download "
-                f"it elsewhere and put it at {target} ({otherwise})"
-            ) from error
-        found = file_sha256(part)
-        right_md5 = download.md5 is None or file_digest(part, "md5") == download.md5
-        if found != (expected or seen or found) or not right_md5:
-            part.unlink()
-            _tag(part).unlink(missing_ok=True)
-            raise DamagedFile(_wrong(download.url, found, expected or seen or f"MD5 {download.md5}"))
-        part.replace(target)
-        _tag(part).unlink(missing_ok=True)
-    else:
-        found = file_sha256(target)
-    if found != (expected or seen or found):
-        raise DamagedFile(_wrong(str(target), found, expected or seen))
-    if expected is None and seen is None:
-        write_bytes(folder / SEEN, json.dumps(_seen(folder) | {download.url: found}, indent=1).encode())
+    said = None if sha256 is None else _checked_hash(sha256)
+    with _alone(folder):
+        seen = _seen(folder).get(download.url)
+        expected = said or download.sha256 or seen
+        if target.exists():
+            found = check(target, expected, None if expected else download.md5)
+        else:
+            found = _fetched(download, target, expected, progress, otherwise)
+        if download.sha256 is None and found != seen:
+            write_bytes(folder / SEEN, json.dumps(_seen(folder) | {download.url: found}, indent=1).encode())
     return target
+
+
+def _fetched(
+    download: Download, target: Path, sha256: str | None, progress: Progress | None, otherwise: str
+) -> str:
+    """Download to `target`, which then holds the whole and right file or nothing; its SHA-256."""
+    part = target.with_name(target.name + ".part")
+    try:
+        _receive(download, part, progress)
+    except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise Unavailable(
+            f"{download.url} could not be fetched ({reason}). Give the command again to go on, or download it "
+            f"elsewhere and put it at {target} ({otherwise})"
+        ) from error
+    try:
+        found = check(part, sha256, download.md5, download.url)
+        part.replace(target)
+    except DamagedFile:
+        part.unlink()
+        raise
+    finally:
+        _tag(part).unlink(missing_ok=True)
+    return found
+
+
+def check(path: Path, sha256: str | None, md5: str | None = None, what: str | None = None) -> str:
+    """Refuse a file that does not hash to what it should; its SHA-256."""
+    found = file_sha256(path)
+    if sha256 is not None and found != sha256:
+        raise DamagedFile(_wrong(what or str(path), "SHA-256", found, sha256))
+    if md5 is not None and (other := file_digest(path, "md5")) != md5:
+        raise DamagedFile(_wrong(what or str(path), "MD5", other, md5))
+    return found
 
 
 def local(path: Path, sha256: str | None) -> Path:
     """A file that the user names in place of a download; refused if it is not what it should be."""
     if not path.is_file():
         raise BadFile(f"{path}: no such file")
-    if sha256 is not None and (found := file_sha256(path)) != sha256.lower():
-        raise DamagedFile(_wrong(str(path), found, sha256))
+    if sha256 is not None:
+        check(path, _checked_hash(sha256))
     return path
+
+
+def _checked_hash(said: str) -> str:
+    if not re.fullmatch(r"[0-9a-fA-F]{64}", said.strip()):
+        raise BadOption(f"a SHA-256 has 64 digits from 0 to f; {said!r} is none")
+    return said.strip().lower()
+
+
+@contextmanager
+def _alone(folder: Path) -> Generator[None]:
+    """One process at a time in a folder: two that write to the same file would both end up with rubbish."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def file_sha256(path: Path) -> str:
@@ -140,6 +182,8 @@ def _receive(download: Download, part: Path, progress: Progress | None) -> None:
             return
         raise
     with answer:
+        if download.url.startswith("https:") and not answer.geturl().startswith("https:"):
+            raise BadFile(f"{download.url} leads to {answer.geturl()}, which anybody could have changed")
         there = there if answer.status == 206 else 0
         total = there + int(answer.headers.get("Content-Length") or 0)
         if total > download.most_bytes:
@@ -167,10 +211,10 @@ def _tag(part: Path) -> Path:
 def _seen(folder: Path) -> dict[str, str]:
     file = folder / SEEN
     try:
-        return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    except ValueError as error:
+        return dict(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else {}
+    except (ValueError, TypeError) as error:
         raise DamagedFile(f"{file} is damaged; delete it") from error
 
 
-def _wrong(what: str, found: str, expected: str | None) -> str:
-    return f"{what} is refused: its SHA-256 is {found}, expected {expected}. Delete it, or fetch it again"
+def _wrong(what: str, kind: str, found: str, expected: str) -> str:
+    return f"{what} is refused: its {kind} is {found}, expected {expected}. Delete it, or fetch it again"

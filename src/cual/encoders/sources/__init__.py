@@ -1,0 +1,37 @@
+"""What users have: folders of images, tables of text, Hugging Face datasets on disk. No encoding here."""
+
+from pathlib import Path
+
+from cual.encoders.sources.datasets import hugging_face_dataset, split_names
+from cual.encoders.sources.folders import image_folder
+from cual.encoders.sources.items import Columns, Item, Source
+from cual.encoders.sources.tables import TABLES, holds_text, text_table
+from cual.errors import BadFile
+
+__all__ = [
+    "Columns",
+    "Item",
+    "Source",
+    "holds_text",
+    "hugging_face_dataset",
+    "image_folder",
+    "open_source",
+    "text_table",
+]
+
+
+def open_source(path: str | Path, columns: Columns | None = None) -> Source:
+    """The items of a folder of images, a table of text, or a Hugging Face dataset on disk."""
+    path, columns = Path(path), columns or Columns()
+    if not path.exists():
+        raise BadFile(f"{path}: no such file or folder")
+    if path.is_dir():
+        if (path / "state.json").is_file() and (path / "dataset_info.json").is_file():
+            return hugging_face_dataset(path, columns)
+        if splits := split_names(path):
+            named = ", ".join(str(path / split) for split in splits)
+            raise BadFile(f"{path} is a Hugging Face dataset of several splits; name one of them: {named}")
+        return image_folder(path)
+    if path.name.lower().endswith(TABLES):
+        return text_table(path, columns)
+    raise BadFile(f"{path} is neither a folder of images nor a table of text ({', '.join(TABLES)})")

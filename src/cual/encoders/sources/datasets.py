@@ -1,0 +1,118 @@
+"""Hugging Face datasets on disk, as `save_to_disk` writes them. The package `datasets` is not needed."""
+
+import io
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from cual.encoders.images import open_image
+from cual.encoders.sources.items import (
+    ID_COLUMNS,
+    LABEL_COLUMNS,
+    TEXT_COLUMNS,
+    Columns,
+    Item,
+    Source,
+    as_label,
+    column,
+    row_ids,
+    text_items,
+)
+from cual.errors import BadFile, BadImage, DamagedFile
+
+IMAGE_COLUMNS = ("image", "img")
+
+
+def split_names(path: Path) -> list[str]:
+    """The splits of a folder that holds several datasets; none where it is no such folder."""
+    try:
+        told = json.loads((path / "dataset_dict.json").read_text(encoding="utf-8"))
+        return [str(name) for name in told["splits"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
+def hugging_face_dataset(path: Path, columns: Columns | None = None) -> Source:
+    """A dataset that `datasets.Dataset.save_to_disk` wrote: a column of text or images, and of labels."""
+    columns = columns or Columns()
+    table, told = _arrow(path)
+    names: list[str] = table.column_names
+    label = column(path, names, columns.label, LABEL_COLUMNS)
+    key = column(path, names, columns.id, ID_COLUMNS)
+    text = column(path, names, columns.text, TEXT_COLUMNS)
+    image = None if columns.text else next((n for n in IMAGE_COLUMNS if n in names), None)
+    few = table.select([n for n in (label, key, text) if n is not None])
+    rows: list[dict[str, Any]] = few.to_pylist() if few.num_columns else [{}] * table.num_rows
+    if label is not None:
+        _name_classes(rows, label, told)
+    if image is not None:
+        return Source(path, "image", _images(path, table.column(image), rows, label, key))
+    if text is None:
+        raise BadFile(f"{path} has no column of text or images; it has {', '.join(names)}")
+    return Source(path, "text", text_items(path, rows, text, label, key))
+
+
+def _images(
+    path: Path, cells: Any, rows: list[dict[str, Any]], label: str | None, key: str | None
+) -> list[Item]:
+    stamp = f"{(path / 'state.json').stat().st_mtime_ns}"
+    return [
+        Item(
+            sample,
+            _Cell(cells, i),
+            as_label(row[label]) if label else None,
+            f"{path}, row {i}",
+            stamp,
+        )
+        for i, (sample, row) in enumerate(zip(row_ids(path, rows, key), rows, strict=True))
+    ]
+
+
+def _name_classes(rows: list[dict[str, Any]], label: str, told: dict[str, Any]) -> None:
+    """Put names in place of class numbers; −1, as such datasets have it, is no class."""
+    feature = told.get(label)
+    names = cast(dict[str, Any], feature).get("names") if isinstance(feature, dict) else None
+    if not isinstance(names, list):
+        return
+    known = cast(list[Any], names)
+    for i, row in enumerate(rows):
+        number = row[label]
+        if number is not None and not (isinstance(number, int) and -1 <= number < len(known)):
+            raise DamagedFile(f"row {i} is of class {number!r}, but there are {len(known)} classes")
+        row[label] = None if number in (None, -1) else known[number]
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """An image inside a table that stays on disk."""
+
+    column: Any
+    row: int
+
+    def __call__(self, shorter: int) -> Any:
+        held = self.column[self.row].as_py()
+        data = held.get("bytes") if isinstance(held, dict) else held
+        if not isinstance(data, bytes):
+            raise BadImage("the table holds no bytes of it")
+        return open_image(io.BytesIO(data), shorter)
+
+
+def _arrow(path: Path) -> tuple[Any, dict[str, Any]]:
+    """The table of a Hugging Face dataset, memory-mapped, and what is told of its columns."""
+    import pyarrow as pa
+
+    try:
+        told = json.loads((path / "dataset_info.json").read_text(encoding="utf-8"))
+        state = json.loads((path / "state.json").read_text(encoding="utf-8"))
+        files = [str(f["filename"]) for f in state["_data_files"]]
+        tables: list[Any] = []
+        for name in files:
+            if Path(name).name != name:
+                raise DamagedFile(f"{path} names a file outside of it: {name}")
+            tables.append(pa.ipc.open_stream(pa.memory_map(str(path / name))).read_all())
+        return pa.concat_tables(tables), told.get("features") or {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowInvalid) as error:
+        if isinstance(error, BadFile):
+            raise
+        raise DamagedFile(f"{path} is not a whole Hugging Face dataset: {error!r}") from error

@@ -1,0 +1,278 @@
+"""Writing a features folder: one writer at a time, shard by shard, so that a killed one leaves whole shards."""
+
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from cual.errors import (
+    BadFeatures,
+    BadFile,
+    BadLabels,
+    BadOption,
+    DamagedFile,
+    DuplicateIds,
+    FolderInUse,
+    ForeignFile,
+    WrongEncoder,
+)
+from cual.features_folder.checks import as_rows, check_table
+from cual.features_folder.manifest import MANIFEST, SHARD_NAME, TYPES, Made, Manifest, Shard, read_manifest
+from cual.features_folder.reading import COLUMNS, check_size, read_table
+from cual.storage import open_beside, write_bytes
+from cual.types import AnyArray, Label
+
+SHARD_ROWS = 4096
+"""Rows that a writer gathers before they are safe on disk."""
+LOCK = "lock"
+
+log = logging.getLogger(__name__)
+
+
+class FeaturesWriter:
+    """Appends to a features folder, or begins one. One writer at a time; readers need not wait.
+
+    Parameters
+    ----------
+    path
+        The folder; made if it is not there.
+    width
+        Width of the features.
+    dtype
+        "float16" or "float32"; by default what the folder has, float16 for a new one.
+    made
+        How the features are made. A folder takes features of one encoder only.
+    shard_rows
+        Rows per shard; what is not yet in a shard is lost if the process is killed.
+    wait
+        Wait for another writer to end, instead of raising `FolderInUse`.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        width: int,
+        dtype: str | None = None,
+        made: Made | None = None,
+        shard_rows: int = SHARD_ROWS,
+        wait: bool = False,
+    ) -> None:
+        self.path = Path(path)
+        if dtype is not None and dtype not in TYPES:
+            raise BadOption(f"features are kept as {' or '.join(TYPES)}, not {dtype}")
+        if self.path.exists() and not self.path.is_dir():
+            raise ForeignFile(f"{self.path} is a file, not a features folder; choose another name")
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._lock = (self.path / LOCK).open("a+")
+        try:
+            self._claim(wait)
+            self.manifest = self._begin(width, dtype, made)
+            self._drop_leftovers()
+            self._stamps = self._known()
+        except BaseException:
+            self._lock.close()
+            raise
+        self._shard_rows, self._failed = shard_rows, False
+        self._waiting: list[AnyArray] = []
+        self._table: dict[str, list[Any]] = {c: [] for c in COLUMNS}
+
+    def __enter__(self) -> "FeaturesWriter":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __contains__(self, sample: object) -> bool:
+        return sample in self._stamps
+
+    def __len__(self) -> int:
+        """Rows with an id of their own, written or waiting to be."""
+        return len(self._stamps)
+
+    def stamp(self, sample: Label) -> str | None:
+        """The stamp that a sample's source had when it was encoded."""
+        return self._stamps.get(sample)
+
+    def append(
+        self,
+        X: AnyArray,
+        ids: Sequence[Label],
+        labels: Sequence[Label | None] | None = None,
+        sources: Sequence[str | None] | None = None,
+        stamps: Sequence[str | None] | None = None,
+        replace: bool = False,
+    ) -> None:
+        """Add rows. An id that is there already is an error, unless it may `replace` the row it had."""
+        n = len(ids)
+        none: list[None] = [None] * n
+        columns: list[list[Any]] = [
+            [v.item() if isinstance(v, np.generic) else v for v in values]
+            for values in (ids, labels or none, sources or none, stamps or none)
+        ]
+        if any(len(c) != n for c in columns):
+            raise BadLabels(f"{n} ids, but labels, sources or stamps of another number")
+        check_table(columns[0], columns[1])
+        rows = as_rows(X, columns[0], self.manifest)
+        if not replace:
+            self._check_new(columns[0])
+        for name, values in zip(COLUMNS, columns, strict=True):
+            self._table[name] += values
+        self._stamps |= dict(zip(columns[0], columns[3], strict=True))
+        self._waiting.append(rows)
+        while len(self._table["ids"]) >= self._shard_rows:
+            self._write_shard(self._shard_rows)
+
+    def flush(self) -> None:
+        """Make everything appended so far safe on disk."""
+        while self._table["ids"]:
+            self._write_shard(min(self._shard_rows, len(self._table["ids"])))
+
+    def close(self) -> None:
+        """Flush, and let others write."""
+        if not self._lock.closed:
+            try:
+                if self._failed:  # whoever closes is told already, and once more would fail once more
+                    return
+                self.flush()
+                if not (self.path / MANIFEST).exists():
+                    self._write_manifest(self.manifest)
+            finally:
+                self._lock.close()
+
+    # -- inside ------------------------------------------------------------------------------------------------
+
+    def _claim(self, wait: bool) -> None:
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            self._lock.seek(0)
+            who = self._lock.read(200).strip() or "another process"
+            raise FolderInUse(f"{self.path} is being written by {who}") from None
+        self._lock.truncate(0)
+        self._lock.write(f"process {os.getpid()}\n")
+        self._lock.flush()
+
+    def _begin(self, width: int, dtype: str | None, made: Made | None) -> Manifest:
+        if not (self.path / MANIFEST).exists():
+            others = [p.name for p in self.path.iterdir() if p.name != LOCK and not _ours(p)]
+            if others:
+                raise ForeignFile(f"{self.path} holds {others[0]} and no features; choose another folder")
+            return Manifest(width, dtype or TYPES[0], made)
+        there = read_manifest(self.path)
+        if there.made != made and (
+            there.made is None or made is None or there.made.fingerprint != made.fingerprint
+        ):
+            raise WrongEncoder(
+                f"{self.path} holds features of {_told(there.made)}, not of {_told(made)}; choose another"
+            )
+        if there.width != width:
+            raise BadFeatures(f"{self.path} holds features {there.width} wide, not {width}")
+        if dtype is not None and there.dtype != dtype:
+            raise BadOption(f"{self.path} holds {there.dtype} features, not {dtype}")
+        whole = tuple(s for s in there.shards if _is_whole(self.path, s))
+        if len(whole) < len(there.shards):
+            log.warning("%s: %d damaged shards dropped", self.path, len(there.shards) - len(whole))
+            there = Manifest(there.width, there.dtype, there.made, whole)
+            self._write_manifest(there)
+        return there
+
+    def _drop_leftovers(self) -> None:
+        """Files of a writer that was killed: not yet in their place, or not yet named by the manifest."""
+        named = {s.name for s in self.manifest.shards}
+        for file in self.path.iterdir():
+            if _ours(file) and file.stem not in named:
+                file.unlink()
+
+    def _known(self) -> dict[Label, str | None]:
+        known: dict[Label, str | None] = {}
+        for shard in self.manifest.shards:
+            table = read_table(self.path, shard)
+            known |= dict(zip(table["ids"], table["stamps"], strict=True))
+        return known
+
+    def _check_new(self, ids: Sequence[Label]) -> None:
+        given: set[Label] = set()
+        for sample in ids:
+            if sample in self._stamps or sample in given:
+                raise DuplicateIds(f"{self.path}: the id {sample!r} is there already, or given twice")
+            given.add(sample)
+
+    def _write_shard(self, n: int) -> None:
+        try:
+            self._put_shard(n)
+        except OSError as error:
+            self._failed = True
+            raise BadFile(
+                f"{self.path} cannot be written ({error.strerror or error}). The {self.manifest.rows} rows "
+                "that are there are whole: make room, and give the same command again to go on"
+            ) from error
+
+    def _put_shard(self, n: int) -> None:
+        together = np.concatenate(self._waiting)
+        rows, rest = together[:n], together[n:]
+        last = self.manifest.shards[-1].name if self.manifest.shards else "-1"
+        name = f"{int(last) + 1:06d}"
+        table = {c: values[:n] for c, values in self._table.items()}
+        # Names of files may hold what is no text at all; json.loads takes it back as it is.
+        text = json.dumps(table, ensure_ascii=False).encode(errors="surrogatepass")
+        write_bytes(self.path / f"{name}.json", text)
+        size, digest = _write_npy(self.path / f"{name}.npy", rows)
+        shard = Shard(name, n, size, digest, hashlib.sha256(text).hexdigest())
+        manifest = Manifest(
+            self.manifest.width, self.manifest.dtype, self.manifest.made, (*self.manifest.shards, shard)
+        )
+        self._write_manifest(manifest)  # only now do the rows exist
+        self.manifest, self._waiting = manifest, [rest.copy()] if len(rest) else []
+        self._table = {c: values[n:] for c, values in self._table.items()}
+
+    def _write_manifest(self, manifest: Manifest) -> None:
+        text = json.dumps(manifest.to_json(), ensure_ascii=False, indent=1)
+        write_bytes(self.path / MANIFEST, (text + "\n").encode())
+
+
+def _is_whole(path: Path, shard: Shard) -> bool:
+    with suppress(DamagedFile):
+        check_size(path, shard)
+        read_table(path, shard)
+        return True
+    return False
+
+
+def _ours(file: Path) -> bool:
+    """Shards, and files of ours that were never put in their place."""
+    if file.name.startswith("."):
+        return bool(re.match(rf"\.(\d{{6,9}}\.(npy|json)|{re.escape(MANIFEST)})\.", file.name))
+    return file.suffix in (".npy", ".json") and bool(SHARD_NAME.fullmatch(file.stem))
+
+
+def _write_npy(path: Path, rows: AnyArray) -> tuple[int, str]:
+    """Put an array in its place in one step; its size and hash."""
+    handle, temporary = open_beside(path)
+    try:
+        with os.fdopen(handle, "w+b") as file:
+            np.save(file, rows, allow_pickle=False)
+            file.flush()
+            os.fsync(file.fileno())
+            size = file.tell()
+            file.seek(0)
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return size, digest
+
+
+def _told(made: Made | None) -> str:
+    return "an unknown encoder" if made is None else f"the encoder {made.fingerprint}"
