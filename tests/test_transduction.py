@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from cual import transduction
+from cual import neighbours, transduction
 from cual.errors import BadOption
 from cual.methods import methods
 from cual.short_term import Accepted
@@ -24,15 +24,31 @@ def answers(world: World, n: int = 2) -> Accepted:
     return Accepted(np.concatenate(rows), np.repeat([2, 3], n), np.ones(2 * n, np.int64))
 
 
-def test_novelty_is_one_minus_the_cosine_to_the_nearest_old_class(world: World):
+def cosine(a: np.ndarray, b: np.ndarray) -> float:
+    return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
+
+
+def test_novelty_is_the_angle_to_old_classes_and_the_crowd_in_deviations(world: World):
     short = learner(world)
     agent = world.agent(method="cual-plus")
+    head = agent.head.shrunk(transduction.SHRINK)
+    P = head.whitened_means().double().numpy()
+    pool, known, held = (
+        head.whiten(torch.as_tensor(X)).double().numpy()
+        for X in (world.pool, agent.replay.X.float(), agent.validation.X)
+    )
+
+    def views(u: np.ndarray, others: list[np.ndarray]) -> tuple[float, float]:
+        near = sorted((cosine(u, v) for v in others), reverse=True)[: neighbours.CROWD]
+        far = sorted((cosine(u, v) for v in known), reverse=True)[: neighbours.CROWD]
+        return 1 - max(cosine(u, p) for p in P), float(np.mean(near) - np.mean(far))
+
+    of_known = np.array([views(u, list(pool)) for u in held])
     scored = short.score(np.arange(5))
-    U = agent.head.whiten(torch.from_numpy(world.pool[:5])).double().numpy()
-    P = agent.head.whitened_means().double().numpy()
-    for u, score in zip(U, scored.scores, strict=True):
-        cosines = [u @ p / np.linalg.norm(u) / np.linalg.norm(p) for p in P]
-        assert score == pytest.approx(1 - max(cosines), abs=1e-5)
+    for i in range(5):
+        mine = np.array(views(pool[i], [pool[j] for j in range(len(pool)) if j != i]))
+        expected = ((mine - of_known.mean(axis=0)) / of_known.std(axis=0)).sum()
+        assert scored.scores[i] == pytest.approx(expected, rel=1e-3, abs=1e-3)
 
 
 def test_whitening_gives_classes_a_round_spread(world: World):
@@ -44,18 +60,31 @@ def test_whitening_gives_classes_a_round_spread(world: World):
     assert unevenness[0] < unevenness[1]
 
 
-def test_shares_are_the_softmax_of_fair_cosines(world: World):
+def test_shares_are_the_softmax_of_fair_cosines_crowd_and_votes(world: World):
     short = learner(world)
-    old, novel, mass = torch.rand(4, 2), torch.rand(4, 3), torch.tensor([1.0, 3.0, 50.0])
-    rho, kappa = short._likeness, short._sharpness
-    for i, share in enumerate(short._compete(old, novel, mass)):
-        logits = [kappa * float(c) for c in old[i]]
-        logits += [
-            kappa * float(c) * np.sqrt((rho + (1 - rho) / n) / rho)
-            for c, n in zip(novel[i], [1, 3, 50], strict=True)
-        ]
+    short.learn(answers(world), 0)
+    space = short._home
+    rows = np.arange(4)
+    U, around = next(space.chunks(rows))[1], space.around(rows)
+    mass = torch.tensor([1.0, 50.0])
+    directions = torch.nn.functional.normalize(torch.rand(2, 16), dim=1)
+    anchors = torch.rand(len(world.pool), 4)
+    found = short._share(space, U, around, transduction.Prototypes(directions, mass, anchors))
+    rho, kappa, y = space.likeness, space.sharpness, world.agent(method="cual-plus").replay.y
+    for i in range(4):
+        logits = [kappa * float(U[i] @ p) for p in space.old]
+        crowd = (float(around.crowding[i]) - space.crowd.mean) / space.crowd.std - 1
+        for p, n in zip(directions, mass.tolist(), strict=True):
+            logits.append(kappa * float(U[i] @ p) * np.sqrt((rho + (1 - rho) / n) / rho) + crowd)
+        for voter, weight in zip(around.voters[i].tolist(), around.weights[i].tolist(), strict=True):
+            says = (
+                anchors[voter].numpy()
+                if voter < len(world.pool)
+                else np.eye(4)[int(y[voter - len(world.pool)])]
+            )
+            logits = list(np.array(logits) + transduction.NEIGHBOUR_WEIGHT * weight * says)
         expected = np.exp(np.array(logits) - max(logits))
-        np.testing.assert_allclose(share.numpy(), expected / expected.sum(), rtol=1e-4, atol=1e-7)
+        np.testing.assert_allclose(found[i].numpy(), expected / expected.sum(), rtol=1e-3, atol=1e-5)
 
 
 def test_the_whole_pool_is_labelled_from_two_answers_a_class(world: World):
@@ -79,11 +108,32 @@ def test_a_pool_too_large_to_keep_gives_the_same(world: World, monkeypatch: pyte
     monkeypatch.setattr("cual.pool.CHUNK_BYTES", 7 * 16 * 4)
     again = learner(world)
     again.learn(answers(world), 0)
-    assert again._kept is None
     found = again.score(np.arange(60))
-    assert again._kept is None
+    assert again._home._kept is None
     np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-4, atol=1e-6)
     np.testing.assert_array_equal(found.classes, expected.classes)
+
+
+def test_a_large_pool_is_represented_by_its_anchors(world: World, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(transduction, "ANCHORS", 25)
+    short = learner(world)
+    short.learn(answers(world), 0)
+    scored = short.score(np.arange(len(world.pool)))
+    codes = {"cat": 0, "dog": 1, "owl": 2, "Füchsin mit Schal": 3}
+    assert (scored.classes == [codes[name] for name in world.truth.values()]).mean() > 0.9
+    assert int(short._home.around(np.arange(60)).voters.max()) < 25 + len(short._agent.replay.y)
+
+
+def test_the_last_scores_come_from_a_space_that_novel_classes_shaped(world: World):
+    short = learner(world)
+    short.learn(answers(world), 0)
+    rows = np.arange(len(world.pool))
+    before, last = short.score(rows), short.score(rows, last=True)
+    assert (before.scores != last.scores).any()
+    again = learner(world)
+    again.restore(short.state())
+    np.testing.assert_array_equal(again.probabilities(rows), short.probabilities(rows))
+    np.testing.assert_array_equal(short.score(rows, last=True).scores, last.scores)
 
 
 def test_believes_once_after_the_last_answer(world: World):

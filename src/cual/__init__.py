@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cual.adaptation import Adaptation, Query
     from cual.agent import Agent
+    from cual.client import Client
     from cual.labels import SKIP
     from cual.pool import Pool
 
 __version__ = "0.1.0"
-__all__ = ["SKIP", "Adaptation", "Agent", "Pool", "Query", "__version__"]
+__all__ = ["SKIP", "Adaptation", "Agent", "Client", "Pool", "Query", "__version__"]
 
 _HOME = {
     "SKIP": "cual.labels",
     "Adaptation": "cual.adaptation",
     "Agent": "cual.agent",
+    "Client": "cual.client",
     "Pool": "cual.pool",
     "Query": "cual.adaptation",
 }

@@ -7,7 +7,7 @@ hold what was computed between. Scores come from `cual.short_term`, choices from
 import itertools
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from cual.budget import count_labels
 from cual.errors import AlreadyFinished, BudgetExceeded, LabelsMissing, UnknownQuery, UnknownSample
 from cual.journal import Journal
 from cual.labels import SKIP, Answer, ClassNames
+from cual.outlook import Outlook, novel_samples, outlook
 from cual.pool import Pool
 from cual.pseudo_labels import pseudo_labels
 from cual.rounds import Round
@@ -139,6 +140,36 @@ class Adaptation:
             )
         return self._next
 
+    # -- review of what was believed ---------------------------------------------------------------------------
+
+    def reject(self, samples: Iterable[Any]) -> None:
+        """Send pseudo-labels back to the pool. They are not believed again, but may be asked about."""
+        self._judge(samples, right=False)
+
+    def confirm(self, samples: Iterable[Any]) -> None:
+        """Write down that pseudo-labels are right. Nobody was asked, so nothing is charged."""
+        self._judge(samples, right=True)
+
+    def _judge(self, samples: Iterable[Any], right: bool) -> None:
+        if self._next is not None:
+            raise AlreadyFinished("this adaptation is finished; its pseudo-labels are learned")
+        plain = [s.item() if isinstance(s, np.generic) else s for s in samples]
+        believed = self.pseudo_labels
+        unknown = next((s for s in plain if s not in believed), None)
+        if unknown is not None:
+            raise UnknownSample(f"sample {unknown!r} has no pseudo-label")
+        new = [s for s in dict.fromkeys(plain) if self._journal.verdicts.get(s) is not right]
+        if new:
+            self._journal.judged(new, right)
+
+    @property
+    def doubts(self) -> dict[Label, float]:
+        """How doubtful each pseudo-label is, 0 … 1."""
+        found = dict[int, float]()
+        for this in self.rounds:
+            found |= dict(zip(this.pseudo_rows.tolist(), this.pseudo_doubts.tolist(), strict=True))
+        return {sample: found[self._row_of[sample]] for sample in self.pseudo_labels}
+
     # -- what happened -----------------------------------------------------------------------------------------
 
     @property
@@ -171,6 +202,17 @@ class Adaptation:
     def history(self) -> list[Row]:
         """One JSON row per iteration: T_inner, how many samples lay in each zone, were asked, were believed."""
         return [r.summary() for r in self.rounds]
+
+    @property
+    def outlook(self) -> Outlook:
+        """How many novel samples are probably still unlabelled, and whether to ask about another one."""
+        if not self.rounds:
+            return outlook(math.nan, 0, 0, 0, 0)
+        said = {sample: answer for sample, answer in self._journal.answers.items() if answer is not SKIP}
+        novel = [self._row_of[sample] for sample, answer in said.items() if answer not in self.agent.names]
+        labelled = np.concatenate([np.array(novel, dtype=np.int64), self._believed()[0]])
+        since = int(np.isin(labelled, self.rounds[-1].rows).sum())
+        return outlook(self.rounds[-1].novel, len(labelled) - since, since, len(novel), len(said))
 
     @property
     def outcome(self) -> Row:
@@ -206,10 +248,13 @@ class Adaptation:
             return
         self._report(i)
         with self.timings.stage("scoring"):
-            scored = self._short.score(rows)
+            scored = self._short.score(rows, last=method.believes_last and not n)
         threshold = scored.threshold or t_inner(scored.validation, method.stds)
         none = np.empty(0, np.int64)
-        this = Round(i, rows, scored.scores, scored.classes, threshold, none, none, none)
+        novel = novel_samples(scored)
+        this = Round(
+            i, rows, scored.scores, scored.classes, threshold, none, none, none, none.astype("f4"), novel
+        )
         self.rounds.append(this)
         if method.ends_below_threshold and not (scored.scores > threshold.value).any():
             self.ended = "nothing lies above T_inner"
@@ -227,10 +272,13 @@ class Adaptation:
         self._number_classes()
         last = method.believes_last and not len(this.asked)
         if method.pseudo and last == method.believes_last:
-            left = np.flatnonzero(~np.isin(this.rows, self._told_rows()))
+            judged = np.concatenate([self._told_rows(), self._rejected_rows()])
+            left = np.flatnonzero(~np.isin(this.rows, judged))
             chosen = left[pseudo_labels[method.pseudo]().choose(self._view(this, left), method.alpha)]
             trusted = np.isin(this.classes[chosen], [self._names.index(name) for name in self._novel_alive()])
-            this.pseudo_rows, this.pseudo_classes = this.rows[chosen[trusted]], this.classes[chosen[trusted]]
+            chosen = chosen[trusted]
+            this.pseudo_rows, this.pseudo_classes = this.rows[chosen], this.classes[chosen]
+            this.pseudo_doubts = pseudo_labels[method.pseudo]().doubts(self._view(this, chosen))
         self._closed += 1
         if last:
             self.ended = "the pool is labelled"
@@ -324,6 +372,10 @@ class Adaptation:
     def _told_rows(self) -> IntArray:
         return np.array([self._row_of[sample] for sample in self._journal.answers], dtype=np.int64)
 
+    def _rejected_rows(self) -> IntArray:
+        rejected = [self._row_of[sample] for sample, right in self._journal.verdicts.items() if not right]
+        return np.array(rejected, dtype=np.int64)
+
     def _waiting(self) -> IntArray:
         """Rows of the last round that were asked and not told."""
         if not self.rounds or self._journal.stopped:
@@ -346,11 +398,12 @@ class Adaptation:
         return self._alive()[len(self.agent.names) :]
 
     def _believed(self) -> tuple[IntArray, IntArray]:
-        """Rows and classes of the pseudo-labels whose class is still vouched for and that nobody answered."""
+        """Rows and classes of pseudo-labels that nobody answered or rejected, their class still vouched for."""
         rows = np.concatenate([np.empty(0, np.int64), *(r.pseudo_rows for r in self.rounds)])
         classes = np.concatenate([np.empty(0, np.int64), *(r.pseudo_classes for r in self.rounds)])
-        alive = np.isin(classes, [self._names.index(name) for name in self._alive()])
-        return rows[alive], classes[alive]
+        kept = np.isin(classes, [self._names.index(name) for name in self._alive()])
+        kept &= ~np.isin(rows, np.concatenate([self._told_rows(), self._rejected_rows()]))
+        return rows[kept], classes[kept]
 
     def _accepted(self) -> Accepted:
         said = [

@@ -21,6 +21,8 @@ class Journal:
         self.rows: list[Row] = []
         self.answers: dict[Label, Answer] = {}
         """The answer that counts for each sample, corrections applied."""
+        self.verdicts: dict[Label, bool] = {}
+        """Pseudo-labels that people looked at: True where it was confirmed last, False where rejected."""
         self.stopped = False
         for row in rows:
             self._append(row)
@@ -37,6 +39,10 @@ class Journal:
         plain = {"skipped": True} if answer is SKIP else {"answer": answer}
         self._append({"event": "told", "query": query, "at": _now(), "sample": sample, **plain})
 
+    def judged(self, samples: Sequence[Label], right: bool) -> None:
+        event = "confirmed" if right else "rejected"
+        self._append({"event": event, "at": _now(), "samples": list(samples)})
+
     def stop(self) -> None:
         self._append({"event": "stopped", "at": _now()})
 
@@ -48,6 +54,8 @@ class Journal:
         self.rows.append(row)
         if row["event"] == "told":
             self.answers[row["sample"]] = SKIP if row.get("skipped") else row["answer"]
+        elif row["event"] in ("confirmed", "rejected"):
+            self.verdicts |= dict.fromkeys(row["samples"], row["event"] == "confirmed")
         elif row["event"] == "stopped":
             self.stopped = True
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from cual.acquisition.base import PoolView, highest
 from cual.registry import Registry
-from cual.types import IntArray
+from cual.types import FloatArray, IntArray
 
 
 class PseudoLabels(Protocol):
@@ -15,6 +15,10 @@ class PseudoLabels(Protocol):
 
     def choose(self, view: PoolView, alpha: float) -> IntArray:
         """Positions of `view` that take the class ``view.classes`` says."""
+        ...
+
+    def doubts(self, view: PoolView) -> FloatArray:
+        """How doubtful it is, 0 … 1, that the samples of `view` are what ``view.classes`` says."""
         ...
 
 
@@ -35,6 +39,10 @@ class MostNovel:
         scores = np.where(view.classes >= view.n_old, view.scores, -np.inf).astype(np.float32)
         return highest(scores, math.ceil(alpha * above))
 
+    def doubts(self, view: PoolView) -> FloatArray:
+        """1 where the score lies at T_inner, less the farther above it lies."""
+        return _share_of(view.threshold, view.scores)
+
 
 @pseudo_labels.add("likelier-than-not")
 class LikelierThanNot:
@@ -52,6 +60,12 @@ class LikelierThanNot:
             return np.empty(0, np.int64)
         return np.flatnonzero((view.probabilities().max(axis=1) > 0.5) & (view.classes >= view.n_old))
 
+    def doubts(self, view: PoolView) -> FloatArray:
+        """The share that other classes hold."""
+        if not len(view.scores):
+            return np.empty(0, np.float32)
+        return 1 - view.probabilities().max(axis=1)
+
 
 @pseudo_labels.add("most-certain")
 class MostCertain:
@@ -66,3 +80,13 @@ class MostCertain:
         novel = view.classes >= view.n_old
         scores = np.where(novel, -view.scores, -np.inf).astype(np.float32)
         return highest(scores, math.ceil(alpha * int(novel.sum())))
+
+    def doubts(self, view: PoolView) -> FloatArray:
+        """1 where the uncertainty reaches T_inner, less the farther below it lies."""
+        return _share_of(view.scores, view.threshold)
+
+
+def _share_of(low: FloatArray | float, high: FloatArray | float) -> FloatArray:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = np.asarray(np.divide(low, high), dtype=np.float64)
+    return np.clip(np.nan_to_num(shares, nan=1.0), 0, 1).astype(np.float32)

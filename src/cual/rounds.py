@@ -1,5 +1,6 @@
 """What one iteration of the inner loop came to: a plain record, as arrays, as a JSON row and as tensors."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -23,6 +24,10 @@ class Round:
     asked: IntArray
     pseudo_rows: IntArray
     pseudo_classes: IntArray
+    pseudo_doubts: FloatArray
+    """How doubtful each pseudo-label is, 0 … 1."""
+    novel: float = math.nan
+    """How many of `rows` are probably novel."""
 
     @property
     def zones(self) -> AnyArray:
@@ -45,6 +50,7 @@ class Round:
             "scored": len(self.rows),
             "above": int((self.scores > self.threshold.value).sum()),
             "zones": {zone.name.lower(): int((inside == zone).sum()) for zone in Zone},
+            "novel": None if math.isnan(self.novel) else self.novel,
             "asked": len(self.asked),
             "pseudo_labels": len(self.pseudo_rows),
             "histogram": {"edges": edges.tolist(), "counts": counts.tolist()},
@@ -53,12 +59,16 @@ class Round:
     def state(self) -> dict[str, Tensor]:
         t = self.threshold
         arrays = {name: torch.from_numpy(getattr(self, name)) for name in _ROUND_ARRAYS}
-        return {**arrays, "threshold": torch.tensor([t.value, t.mean, t.std], dtype=torch.float64)}
+        numbers = torch.tensor([t.value, t.mean, t.std, self.novel], dtype=torch.float64)
+        return {**arrays, "threshold": numbers}
 
     @classmethod
     def from_state(cls, iteration: int, state: Mapping[str, Tensor]) -> "Round":
-        arrays = {name: state[name].numpy() for name in _ROUND_ARRAYS}
-        return cls(iteration, threshold=Threshold(*state["threshold"].tolist()), **arrays)
+        arrays = {name: state[name].numpy() for name in _ROUND_ARRAYS if name in state}
+        if "pseudo_doubts" not in arrays:  # saved before there were doubts
+            arrays["pseudo_doubts"] = np.ones(len(arrays["pseudo_rows"]), np.float32)
+        *threshold, novel = [*state["threshold"].tolist(), math.nan][:4]
+        return cls(iteration, threshold=Threshold(*threshold), novel=novel, **arrays)
 
 
-_ROUND_ARRAYS = ("rows", "scores", "classes", "asked", "pseudo_rows", "pseudo_classes")
+_ROUND_ARRAYS = ("rows", "scores", "classes", "asked", "pseudo_rows", "pseudo_classes", "pseudo_doubts")

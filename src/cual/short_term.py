@@ -60,7 +60,9 @@ class Accepted:
 class ShortTerm(Protocol):
     """Scores a pool for one adaptation and learns as it goes."""
 
-    def score(self, rows: IntArray) -> Scored: ...
+    def score(self, rows: IntArray, last: bool = False) -> Scored:
+        """Scores of pool rows; `last` says that nobody will be asked any more."""
+        ...
 
     def learn(self, accepted: Accepted, iteration: int) -> None: ...
 
@@ -99,7 +101,8 @@ class NoveltyLearner:
         self._nearest = torch.cat([f.indices for f in found]).cpu()
         self._validation_s0 = s0(self._agent.old_distances(self._agent.validation.X))
 
-    def score(self, rows: IntArray) -> Scored:
+    def score(self, rows: IntArray, last: bool = False) -> Scored:
+        del last
         self._measure_old()
         numerators = self._s0[torch.from_numpy(rows).to(self._s0.device)]
         if not self._models:
@@ -185,7 +188,8 @@ class HesitationLearner:
         self._head = type(agent.head).from_state(agent.head.state(), **self._options)
         self._alive = list(range(self._n_old))
 
-    def score(self, rows: IntArray) -> Scored:
+    def score(self, rows: IntArray, last: bool = False) -> Scored:
+        del last
         p = self.probabilities(rows)
         of_validation = _softmax(self._head.logits(self._agent.validation.X)[:, self._alive])
         validation = torch.from_numpy(self._measure(of_validation))

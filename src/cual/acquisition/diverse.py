@@ -46,6 +46,25 @@ class DiverseAmbiguous:
         return _medoids(view, wanted.astype(np.float32), n, max(5 * n, 20), rng)
 
 
+@acquisition("diverse-uncertain")
+class DiverseUncertain:
+    """Ask about samples that look novel, belong to no class for certain, and differ from each other.
+
+    A sample weighs P(novel) · (1 − maxᶜ P(c)).
+
+    >>> X = np.eye(3, dtype=np.float32)
+    >>> p = np.array([[0.1, 0.9], [0.4, 0.6], [0.9, 0.1]], dtype=np.float32)
+    >>> view = PoolView(scores=p[:, 1], threshold=0.5, features=lambda: X, probabilities=lambda: p)
+    >>> DiverseUncertain().choose(view, n=1, rng=np.random.default_rng(0)).tolist()
+    [1]
+    """
+
+    def choose(self, view: PoolView, n: int, rng: np.random.Generator) -> IntArray:
+        if not len(view.scores):
+            return np.empty(0, np.int64)
+        return _medoids(view, view.scores * (1 - view.probabilities().max(axis=1)), n, max(5 * n, 20), rng)
+
+
 def _medoids(view: PoolView, weights: FloatArray, n: int, most: int, rng: np.random.Generator) -> IntArray:
     """Positions of `n` medoids of a weighted k-means over the `most` heaviest samples."""
     n = min(n, len(weights))

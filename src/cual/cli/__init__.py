@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from typer.core import TyperGroup
 
-from cual.cli import bench, data, demo, embed, learning
+from cual.cli import bench, data, demo, embed, invite, label_studio, learning, serve
 from cual.cli.output import err
 from cual.errors import CualError
 
@@ -52,5 +52,8 @@ app = typer.Typer(
 learning.add_to(app)
 embed.add_to(app)
 demo.add_to(app)
+serve.add_to(app)
+invite.add_to(app)
+label_studio.add_to(app)
 app.add_typer(bench.app, name="bench")
 app.add_typer(data.app, name="data")

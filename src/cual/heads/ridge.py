@@ -56,7 +56,7 @@ class Ridge:
     width
         Of the features.
     shrink
-        Ridge on the covariance, in units of its mean variance. Hardly matters between 0.01 and 0.3.
+        Ridge on the covariance, in units of its mean variance. Hardly matters between 0.1 and 1.
     expand
         Random ReLU features, relu(R x) as unit vectors, that stand in for the features x; 0 for none.
     widest
@@ -84,7 +84,7 @@ class Ridge:
     WANTS_UNLABELLED: ClassVar[bool] = False
     REPLAYS: ClassVar[bool] = False
 
-    def __init__(self, width: int, shrink: float = 0.1, expand: int = 0, widest: int = 4096) -> None:
+    def __init__(self, width: int, shrink: float = 0.5, expand: int = 0, widest: int = 4096) -> None:
         self.width = width
         self.shrink = check.number("shrink", shrink, 0, 1000, without_low=True)
         self.expand, self.widest = check.whole("expand", expand, 0), check.whole("widest", widest)
@@ -249,6 +249,13 @@ class Ridge:
             centred = z.sub_(solved.centre).float()
             whitened[rows] = torch.linalg.solve_triangular(factor, centred.t(), upper=False).t()
         return whitened
+
+    def shrunk(self, by: float) -> Self:
+        """The same sums under another ridge."""
+        head = copy.copy(self)
+        vars(head).pop("_solution", None)
+        head.shrink = by
+        return head
 
     def whitened_means(self) -> Tensor:
         """Class means (n_classes, width) in the space of `whiten`."""

@@ -9,12 +9,12 @@ CUAL_PLUS = add(
         summary="diverse questions, the whole pool labelled at once, closed-form head",
         score="prototypes",
         first="diverse",
-        then="diverse-ambiguous",
+        then="diverse-uncertain",
         first_share=0.6,
         pseudo="likelier-than-not",
         believes_last=True,
         ends_below_threshold=False,  # angles saturate: far outside can be no farther than two deviations
-        iterations=3,
+        iterations=4,
         head="ridge",
     )
 )

@@ -1,0 +1,176 @@
+"""`cual serve`: run the labelling service, back it up, restore it."""
+
+import getpass
+import sys
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from cual.cli.output import err, out
+from cual.cli.workspaces import Database, WorkspaceFolder, opened_workspace
+from cual.errors import BadOption
+
+if TYPE_CHECKING:
+    from socket import socket
+
+    from cual.serve.settings import Settings
+    from cual.serve.workspace import Workspace
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(no_args_is_help=True)(serve)
+
+
+def serve(
+    workspace: WorkspaceFolder,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, help="Port to listen on; from 8765 the next that is free if not given."),
+    ] = None,
+    database: Database = None,
+    root: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="DIR", help="Let administrators make pools of what lies in here; may be repeated."
+        ),
+    ] = None,
+    open: Annotated[bool, typer.Option("--open/--no-open", help="Open it in a browser.")] = False,
+    tls_cert: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Certificate (PEM), to speak TLS without a proxy.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its key.")] = None,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST", help="A further name that people reach it by; may be repeated."),
+    ] = None,
+    behind_proxy: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="The address that people type, where a proxy adds TLS."),
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Allow other machines to connect without encryption.")
+    ] = False,
+    log_format: Annotated[
+        str | None,
+        typer.Option(metavar="json|text", help="Of the log on stderr; text on a terminal if not given."),
+    ] = None,
+    backup: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Do not serve: write the workspace to one file (it may be running)."),
+    ] = None,
+    restore: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="First make the workspace, which must be empty, of a backup."),
+    ] = None,
+) -> None:
+    """Serve a workspace: people answer questions on a page, and a worker learns beside it.
+
+    Prints an address with a token by which you sign in, once, as the administrator. Others come in with
+    [bold]cual invite[/bold]. Ctrl-C ends it; nothing that was answered is ever lost.
+
+    [cyan]cual serve labels[/cyan]
+
+    [cyan]cual serve labels --database postgresql://cual@db/cual --behind-proxy https://label.example.org[/cyan]
+
+    [cyan]cual serve labels --backup labels.backup[/cyan]
+
+    [cyan]cual serve elsewhere --restore labels.backup[/cyan]
+    """
+    from cual.serve.settings import Settings, check_exposure, read_proxy
+
+    format = _log_format(log_format)
+    if (tls_cert is None) != (tls_key is None):
+        raise BadOption("--tls-cert and --tls-key go together")
+    for file in (tls_cert, tls_key):
+        if file is not None and not file.is_file():
+            raise BadOption(f"{file}: no such file")
+    for folder in root or ():
+        if not folder.is_dir():
+            raise BadOption(f"--root {folder}: no such folder")
+    proxy = None if behind_proxy is None else read_proxy(behind_proxy)
+    check_exposure(host, tls_cert is not None, proxy, insecure)
+    if backup is not None:
+        _write_backup(workspace, database, backup)
+        return
+
+    import torch
+
+    from cual.serve import supervisor
+
+    torch.set_num_threads(1)  # the worker needs the rest
+    if restore is not None:
+        opened_workspace(workspace, database, restore=restore).close()
+        err.print(f"{workspace}: restored from {restore}", highlight=False, markup=False)
+    with supervisor.claimed(workspace) as told, supervisor.listen(host, port) as held:
+        settings = Settings(host, int(held.getsockname()[1]), tuple(name or ()), tls_cert is not None, proxy)
+        opened = opened_workspace(workspace, database, root or ())
+        try:
+            opened.empty_uploads()
+            told(settings.url)
+            tls = (tls_cert, tls_key) if tls_cert is not None and tls_key is not None else None
+            _run(opened, settings, held, tls, database, format, open)
+        finally:
+            opened.close()
+
+
+def _run(
+    workspace: "Workspace",
+    settings: "Settings",
+    held: "socket",
+    tls: tuple[Path, Path] | None,
+    database: str | None,
+    format: Literal["json", "text"],
+    open: bool,
+) -> None:
+    from cual.serve import logs, supervisor
+    from cual.serve.accounts import Accounts
+    from cual.serve.app import create_app
+
+    logs.set_up(format)
+    worker = supervisor.Worker(workspace.folder, database, format)
+    accounts = Accounts(workspace.database)
+    owner = accounts.owner(_user()).id
+    accounts.revoke_unused(owner)
+    _, secret = accounts.new_token(owner, "sign-in")
+    address = f"{settings.url}/sign-in?token={secret}"
+    app = create_app(workspace, settings, worker.alive)
+
+    def started() -> None:
+        out.print(f"\n  {address}\n", highlight=False, markup=False, soft_wrap=True)
+        err.print("Open this address to sign in; it works once. Ctrl-C ends the service.", style="dim")
+        if open:
+            webbrowser.open(address)
+
+    supervisor.run(app, settings, held, worker, tls, started)
+
+
+def _write_backup(folder: Path, database: str | None, file: Path) -> None:
+    from cual.cli.output import check_free
+
+    if not (folder / "workspace.json").is_file():
+        raise BadOption(f"{folder} is no workspace")
+    check_free(file, force=False)
+    opened = opened_workspace(folder, database)
+    try:
+        opened.backup(file)
+    finally:
+        opened.close()
+    out.print(f"{file}: {file.stat().st_size:,} bytes", highlight=False, markup=False)
+
+
+def _log_format(said: str | None) -> Literal["json", "text"]:
+    if said is None:
+        return "text" if sys.stderr.isatty() else "json"
+    if said not in ("json", "text"):
+        raise BadOption(f"--log-format is json or text, not {said!r}")
+    return said
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container whose user has no name
+        return "admin"

@@ -1,0 +1,102 @@
+"""Requests to a service: sent again where that is safe, and answered with the library's own errors."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Self, TypeVar
+
+import httpx
+
+from cual import errors
+from cual.errors import CualError, NotAllowed, Unavailable
+
+T = TypeVar("T")
+_QUICK, _SLOW = 0.05, 1.0
+
+
+class ServiceError(CualError, RuntimeError):
+    """The service refused, and none of the library's errors says why."""
+
+
+class Connection:
+    """A service at an address, for whoever has the token."""
+
+    def __init__(
+        self, url: str, token: str, patience: float = 30, timeout: float = 60, verify: bool | str = True
+    ) -> None:
+        self._patience = patience
+        self._http = httpx.Client(
+            base_url=url.rstrip("/"),
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=timeout,
+            verify=verify,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def get(self, url: str, **how: Any) -> Any:
+        """The JSON that a GET request gives."""
+        return self._send("GET", url, **how).json()
+
+    def post(self, url: str, **how: Any) -> Any:
+        """The JSON that a POST request gives; with ``once=True`` it is never sent twice."""
+        response = self._send("POST", url, **how)
+        return response.json() if response.content else None
+
+    def _send(self, method: str, url: str, once: bool = False, **how: Any) -> httpx.Response:
+        """Send until there is an answer. What must not be done twice is sent again only if it never arrived."""
+        again = (httpx.ConnectError, httpx.ConnectTimeout) if once else httpx.TransportError
+        end = time.monotonic() + self._patience
+        for pause in pauses():
+            try:
+                response = self._http.request(method, url, **how)
+                if response.status_code not in (502, 503, 504) or once or time.monotonic() > end:
+                    return _checked(response)
+            except again as error:
+                if time.monotonic() > end:
+                    at = f"{self._http.base_url}"
+                    raise Unavailable(f"no service answers at {at}: {error or type(error).__name__}") from error
+            except httpx.TransportError as error:
+                raise Unavailable(
+                    f"the connection broke ({error or type(error).__name__}); look whether it was done"
+                ) from error
+            time.sleep(pause)
+        raise AssertionError("pauses do not end")
+
+
+def pauses() -> Iterator[float]:
+    """Seconds to wait between two looks at something that takes its time: short ones first."""
+    pause = _QUICK
+    while True:
+        yield pause
+        pause = min(2 * pause, _SLOW)
+
+
+def until(look: Callable[[], T], done: Callable[[T], bool]) -> T:
+    """Look until it is so."""
+    for pause in pauses():
+        if done(now := look()):
+            return now
+        time.sleep(pause)
+    raise AssertionError("pauses do not end")
+
+
+def _checked(response: httpx.Response) -> httpx.Response:
+    """The response, or the error that it is."""
+    if response.is_success:
+        return response
+    try:
+        said = response.json()
+        name, detail = str(said["error"]), str(said["detail"])
+    except (ValueError, KeyError, TypeError):
+        name, detail = "", f"the service answered {response.status_code} {response.reason_phrase}"
+    kind = getattr(errors, name, None)
+    if isinstance(kind, type) and issubclass(kind, CualError):
+        raise kind(detail)
+    raise (NotAllowed if response.status_code in (401, 403) else ServiceError)(detail)

@@ -1,0 +1,78 @@
+"""What a service tells, as plain records. Fields that a newer service adds are left out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypeVar, cast
+
+Label = str | int
+"""As `cual.types.Label`, which cannot be had without torch."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class RemoteAgent:
+    id: int
+    name: str
+    version: int
+    classes: tuple[Label, ...]
+    method: str
+    encoder: str | None
+    width: int
+
+
+@dataclass(frozen=True)
+class RemotePool:
+    id: int
+    name: str
+    kind: Literal["pictures", "text", "features"]
+    size: int
+    state: Literal["preparing", "ready", "failed"]
+    error: str | None
+
+
+@dataclass(frozen=True)
+class RemoteState:
+    """How an adaptation stands."""
+
+    id: int
+    agent: int
+    base_version: int
+    pool: int
+    budget: int
+    spent: int
+    open: int
+    state: Literal["thinking", "asking", "review", "finished", "failed", "dropped"]
+    round: int
+    next: str
+    ended: str | None
+    new_classes: tuple[Label, ...]
+    result_version: int | None
+    error: str | None
+
+
+@dataclass(frozen=True)
+class RemoteQuery:
+    """Samples that whoever asked should label; the same fields as the library's `Query`."""
+
+    id: str
+    iteration: int
+    ids: tuple[Label, ...]
+    scores: tuple[float, ...]
+    zones: tuple[str, ...]
+    suggestions: tuple[Label | None, ...]
+    rows: tuple[int, ...]
+    """Rows of the pool, for `Client.picture` and `Client.text`."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def read(kind: type[T], row: Mapping[str, Any]) -> T:
+    """A record of what the service said; fields that a newer one adds are left out."""
+    names = [field.name for field in fields(cast(Any, kind))]
+    values = {name: row[name] for name in names if name in row}
+    return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+
+
+def id_of(thing: int | RemoteAgent | RemotePool) -> int:
+    return thing if isinstance(thing, int) else thing.id

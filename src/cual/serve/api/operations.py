@@ -1,0 +1,95 @@
+"""For whoever runs the service: health, metrics, jobs, backup, and the API's own description."""
+
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import sqlalchemy as sa
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
+from starlette.background import BackgroundTask
+
+import cual
+from cual.serve.api.common import Admin, InSettings, InWorkspace, Reader, problems
+from cual.serve.middleware import CLIENT
+from cual.serve.observing import Metrics
+from cual.serve.records import JobRecord, Role
+from cual.serve.settings import is_loopback
+from cual.serve.visitors import allowed, person_of
+from cual.serve.workspace import Workspace
+
+router = APIRouter(tags=["operations"])
+
+
+@dataclass(frozen=True)
+class Health:
+    """Whether the service can do its work. Nothing secret: anybody may ask."""
+
+    status: Literal["ok", "failing"]
+    database: Literal["ok", "failing"]
+    worker: Literal["alive", "dead"]
+    version: str
+
+
+@router.get("/health", responses={503: {"model": Health, "description": "It cannot"}})
+def health(request: Request, response: Response, workspace: InWorkspace) -> Health:
+    """Whether the database answers and the worker lives; 503 if not."""
+    database = "ok" if _database_answers(workspace) else "failing"
+    alive = request.app.state.worker_alive()
+    good = alive and database == "ok"
+    response.status_code = 200 if good else 503
+    return Health("ok" if good else "failing", database, "alive" if alive else "dead", cual.__version__)
+
+
+@router.get("/metrics", responses=problems(), response_class=PlainTextResponse)
+def metrics(request: Request, settings: InSettings) -> Response:
+    """Counts in the format of Prometheus, for administrators and for programs on the same machine."""
+    # behind a proxy everybody seems to come from the machine itself
+    if settings.proxy is not None or not is_loopback(request.scope[CLIENT]):
+        allowed(person_of(request), Role.admin)
+    held: Metrics = request.app.state.metrics
+    return Response(held.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+@router.get("/api/jobs", responses=problems())
+def jobs(person: Reader, workspace: InWorkspace) -> list[JobRecord]:
+    """What the worker has done, does and will do, the latest first."""
+    return workspace.jobs()
+
+
+@router.post(
+    "/api/backup",
+    responses={
+        **problems(409),
+        200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}},
+    },
+    response_class=Response,
+)
+def backup(person: Admin, workspace: InWorkspace) -> FileResponse:
+    """The whole workspace as one file, for `cual serve NEW --restore FILE`."""
+    file = workspace.folder / "uploads" / f"{uuid.uuid4().hex}.backup"
+    try:
+        workspace.backup(file)
+    except BaseException:
+        file.unlink(missing_ok=True)
+        raise
+    name = f"cual-{datetime.now(UTC):%Y%m%d-%H%M%S}.backup"
+    gone = BackgroundTask(file.unlink, missing_ok=True)
+    return FileResponse(file, media_type="application/octet-stream", filename=name, background=gone)
+
+
+@router.get("/api/openapi.json", include_in_schema=False)
+def description(request: Request, person: Reader) -> JSONResponse:
+    """This API, as OpenAPI describes it."""
+    held: dict[str, Any] = request.app.openapi()
+    return JSONResponse(held)
+
+
+def _database_answers(workspace: Workspace) -> bool:
+    try:
+        with workspace.database.reading() as link:
+            link.execute(sa.select(1))
+    except Exception:  # whatever it is: it does not answer
+        return False
+    return True

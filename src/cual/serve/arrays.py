@@ -1,0 +1,61 @@
+"""Arrays that strangers send: looked at before numpy reads them, for it reserves memory by what they claim."""
+
+import io
+import math
+import zipfile
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from cual.errors import DamagedFile, ForeignFile, TooLarge
+from cual.types import AnyArray
+
+
+def check_npz(path: Path, limit: int) -> None:
+    """Refuse an .npz that would unpack to more than `limit` bytes, or whose arrays claim more than they hold.
+
+    Only the directory and the first bytes of each array are read.
+    """
+    try:
+        with zipfile.ZipFile(path) as packed:
+            if sum(member.file_size for member in packed.infolist()) > limit:
+                raise TooLarge(f"the arrays of this file take more than {limit} bytes")
+            for member in packed.infolist():
+                if not member.filename.endswith(".npy"):
+                    raise ForeignFile(f"the file holds {member.filename[:100]!r}, which is no array")
+                with packed.open(member) as file:
+                    _check_array(file, member.file_size, member.filename[:100])
+    except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+        raise DamagedFile(f"the .npz file is damaged: {error}") from error
+
+
+def read_npy(data: bytes) -> AnyArray:
+    """The array of a .npy body; what it claims to hold must be there."""
+    file = io.BytesIO(data)
+    _check_array(file, len(data), "the body")
+    file.seek(0)
+    try:
+        return np.load(file, allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise DamagedFile(f"the body is not a whole .npy array: {error}") from error
+
+
+def _check_array(file: IO[bytes], size: int, name: str) -> None:
+    """Compare the shape that an array claims with the bytes there are: numpy reserves memory by the claim."""
+    try:
+        version = np.lib.format.read_magic(file)  # pyright: ignore[reportArgumentType]
+        read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        shape, _, dtype = read[version](file)  # pyright: ignore[reportArgumentType]
+    except Exception as error:  # headers are Python literals, which can be wrong in many ways
+        raise ForeignFile(f"{name} is not a .npy array: {type(error).__name__}") from error
+    if dtype.hasobject:
+        raise ForeignFile(f"{name} holds Python objects, which are never read; turn them into numbers or text")
+    if any(n < 0 for n in shape) or math.prod(shape) * max(1, dtype.itemsize) > size:
+        raise DamagedFile(f"{name} claims the shape {shape} and has {size} bytes")
+
+
+def check_npy(path: Path) -> None:
+    """Refuse a .npy whose array claims more than the file holds."""
+    with path.open("rb") as file:
+        _check_array(file, path.stat().st_size, "the file")

@@ -1,0 +1,202 @@
+"""What the workspace tells of its contents: plain frozen records of JSON values. No database, no files here."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Literal
+
+from cual.types import Label
+
+
+class Role(StrEnum):
+    """What a person may do; each may do what the ones before it may."""
+
+    reader = "reader"
+    """Sees everything."""
+    annotator = "annotator"
+    """Also answers and reviews."""
+    admin = "admin"
+    """Also makes agents, pools, adaptations and people, rolls back and backs up."""
+
+    def may(self, needed: "Role") -> bool:
+        """Whether this role includes another.
+
+        >>> Role.admin.may(Role.annotator), Role.reader.may(Role.annotator)
+        (True, False)
+        """
+        order = list(Role)
+        return order.index(self) >= order.index(needed)
+
+
+@dataclass(frozen=True)
+class Person:
+    id: int
+    name: str
+    role: Role
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a job is; `total` is 0 where nobody knows."""
+
+    stage: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class AgentRecord:
+    id: int
+    name: str
+    version: int
+    """The current one: what predicts, and what the next adaptation starts from."""
+    classes: list[Label]
+    method: str
+    encoder: str | None
+    width: int
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class VersionRecord:
+    """One version of an agent.
+
+    `number` counts the versions of this agent in this workspace, in the order in which they were made, so that
+    two adaptations of one base make two versions. `Agent.version` inside the file counts the adaptations that
+    led to it, and may be lower.
+    """
+
+    agent: int
+    number: int
+    parent: int | None
+    created_at: datetime
+    adaptation: int | None
+    classes: list[Label]
+    new_classes: list[Label]
+    labels_used: int
+    pseudo_labels: int
+    held_out_accuracy: float | None
+    """Accuracy on the version's own validation samples, which are never trained on."""
+    held_out: int
+    """How many these are."""
+    suggestions_right: float | None
+    """Share of this adaptation's answers that said what was suggested; None where nothing was suggested."""
+    current: bool
+
+
+PoolKind = Literal["pictures", "text", "features"]
+PoolState = Literal["preparing", "ready", "failed"]
+
+
+@dataclass(frozen=True)
+class PoolRecord:
+    id: int
+    name: str
+    kind: PoolKind
+    size: int
+    """0 while it is not known yet."""
+    state: PoolState
+    error: str | None
+    progress: Progress | None
+    created_at: datetime
+    agent: int
+    """Whose encoder made the features."""
+    skipped: int
+    """Items that could not be read; `Workspace.skipped` lists them."""
+
+
+AdaptationState = Literal["thinking", "asking", "review", "finished", "failed", "dropped"]
+
+
+@dataclass(frozen=True)
+class AdaptationRecord:
+    id: int
+    agent: int
+    base_version: int
+    pool: int
+    budget: int
+    """Labels in all; what was given as a share is counted out."""
+    spent: int
+    """Labels that answers were charged for; "cannot tell" is free."""
+    open: int
+    """Questions that wait for an answer."""
+    state: AdaptationState
+    round: int
+    """Number of the round, from 0; -1 before the first."""
+    asked_in_round: int
+    answered_in_round: int
+    next: str
+    """What happens next, for people: one sentence."""
+    ended: str | None
+    """Why the loop is over."""
+    progress: Progress | None
+    new_classes: list[Label]
+    """Classes that answers named and the base version does not know, in the order of the questions."""
+    result_version: int | None
+    error: str | None
+    created_at: datetime
+    suggested_classes: list[Label]
+    """What to offer as an answer: the base version's classes, then `new_classes`."""
+
+
+@dataclass(frozen=True)
+class AnswerRecord:
+    id: int
+    person: str
+    label: Label | None
+    """None where the person could not tell."""
+    unsure: bool
+    at: datetime
+    undone: bool
+    settles: bool = False
+    """Whether it was given to settle a disagreement."""
+
+
+@dataclass(frozen=True)
+class QuestionRecord:
+    id: int
+    adaptation: int
+    query: str
+    round: int
+    sample: Label
+    row: int
+    """Row of the pool: what `Workspace.picture` and `Workspace.text` take."""
+    score: float
+    zone: str
+    suggestion: Label | None
+    lent_to: str | None
+    lent_until: datetime | None
+    answers: list[AnswerRecord] = field(default_factory=list[AnswerRecord])
+    effective: Label | None = None
+    """The answer that counts; None where there is none, or where it is "cannot tell" (`unsure`)."""
+    unsure: bool = False
+    threshold: float = 0.0
+    """T_inner of the round."""
+    asked_at: datetime = datetime(1970, 1, 1, tzinfo=UTC)
+    disagreement: bool = False
+    """Whether two people's latest answers differ and nobody has settled it."""
+
+    @property
+    def answered(self) -> bool:
+        return self.unsure or self.effective is not None
+
+
+JobKind = Literal["prepare", "advance", "finish"]
+JobState = Literal["waiting", "running", "done", "failed"]
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    id: int
+    kind: JobKind
+    state: JobState
+    adaptation: int | None
+    pool: int | None
+    attempt: int
+    """How often it was begun."""
+    failures: int
+    """How often it ended in an error; being killed is none."""
+    error: str | None
+    progress: Progress | None
+    created_at: datetime
+    finished_at: datetime | None

@@ -1,0 +1,188 @@
+"""A whole adaptation in Chromium, by keyboard alone: from the printed address to a version that predicts."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from page.keyboard import FOCUSED, answer, gone, key_of, label_everything, next_tile, tab_to
+
+pytestmark = pytest.mark.page
+
+
+def test_a_whole_adaptation_by_keyboard_alone(
+    service: Any, window: Callable[..., Any], truth: Sequence[str]
+) -> None:
+    seen = window(service.address)
+    tab_to(seen, "Answer questions")
+    seen.page.keyboard.press("Enter")
+    assert next_tile(seen) is not None
+    seen.picture("questions")
+
+    # two new classes by name; the first is taken back, and comes again
+    first = next_tile(seen)
+    assert key_of(seen, truth[seen.row]) is None, "the first tile of the example is of a new class"
+    answer(seen, truth[seen.row])
+    gone(seen, first)
+    created = seen.wait("() => document.querySelector('.class .new')?.parentElement.dataset.name")
+    seen.page.keyboard.press("z")
+    seen.wait("(id) => document.activeElement?.dataset?.tile === id", first)
+    seen.wait("(name) => !document.querySelector(`[data-class][data-name='${name}']`)", created)
+    answer(seen, truth[seen.row])
+    gone(seen, first)
+    answers = 1 + label_everything(seen, truth)
+    seen.picture("no_more_questions")
+
+    tab_to(seen, "Finish")
+    seen.page.keyboard.press("Enter")
+    seen.wait("() => [...document.querySelectorAll('h2')].some((h) => h.innerText === 'Finished: version 1')")
+    seen.picture("finished")
+    tab_to(seen, "See the history")
+    seen.page.keyboard.press("Enter")
+    seen.wait("() => document.querySelector('[data-version=\"1\"]')")
+    row = seen.page.inner_text("[data-version='1']")
+    assert "current" in row
+    assert str(answers) in row.split()
+    new = sorted(set(truth) - set("01234"))
+    assert sum(name in row for name in new) >= 2
+    seen.picture("history")
+    assert seen.errors == []
+    assert seen.strangers == []
+
+    predicted = predictions(service, truth)
+    right = sum(said == truth[i] for i, said in enumerate(predicted)) / len(predicted)
+    assert right > 0.75
+    assert set(predicted) >= set(new)
+
+
+def predictions(service: Any, truth: Sequence[str]) -> list[str]:
+    """What the current version says of the pool, asked over HTTP."""
+    from cual.serve.demo import demo_data
+
+    data = demo_data()
+    said = service.call("POST", "/agents/1/predict", {"features": data.X[data.pool].tolist()})
+    assert said["version"] == 1
+    assert len(said["labels"]) == len(truth)
+    return said["labels"]
+
+
+def test_many_at_once_unsure_skip_and_correct(service: Any, admin: Any, truth: Sequence[str]) -> None:
+    seen, board = admin, f"/adaptations/{service.begin()}"
+    seen.open(board)
+    keys = seen.page.keyboard
+    assert next_tile(seen)
+
+    # Space and Shift with an arrow select; one key answers all of them, and z takes all of them back
+    keys.press(" ")
+    keys.press("Shift+ArrowRight")
+    keys.press("Shift+ArrowRight")
+    chosen = seen.page.eval_on_selector_all(
+        "[aria-selected=true][data-tile]", "all => all.map(t => t.dataset.tile)"
+    )
+    assert len(chosen) == 3
+    seen.picture("selected")
+    keys.press("3")
+    for tile in chosen:
+        gone(seen, tile)
+    seen.wait("() => document.querySelector('.status').innerText.includes('3 of 30 labels spent')")
+    keys.press("z")
+    seen.wait("(ids) => ids.every((id) => document.querySelector(`[data-tile='${id}']`))", chosen)
+    seen.wait("() => document.querySelector('.status').innerText.includes('0 of 30 labels spent')")
+
+    # a selects the group, Escape lets go
+    keys.press("a")
+    group = "document.activeElement.closest('[data-group]').querySelectorAll('[data-tile]').length"
+    assert seen.page.locator(".tile[aria-selected=true]").count() == seen.page.evaluate(group)
+    keys.press("Escape")
+    assert seen.page.locator(".tile[aria-selected=true]").count() == 0
+
+    # unsure costs nothing; skip leaves the question open but not here
+    unsure = seen.page.evaluate(FOCUSED)
+    keys.press("u")
+    gone(seen, unsure)
+    skipped = next_tile(seen)
+    keys.press("s")
+    gone(seen, skipped)
+    wrong = next_tile(seen)
+    right = truth[seen.row]
+    keys.press("0" if right != "0" else "1")
+    gone(seen, wrong)
+    seen.wait("() => document.querySelector('.status').innerText.includes('1 of 30 labels spent')")
+    seen.wait("() => document.querySelector('.status').innerText.includes('2 of 18 answered')")
+
+    # c shows what was answered; the wrong one is corrected there, by name
+    keys.press("c")
+    seen.wait("(id) => document.querySelector(`.tile[data-tile='${id}']`)", wrong)
+    seen.page.focus(f"[data-tile='{wrong}']")
+    answer(seen, right)
+    seen.wait(
+        "([id, name]) => document.querySelector(`[data-tile='${id}'] b`)?.innerText.trim() === name",
+        [wrong, right],
+    )
+    seen.picture("answers")
+    keys.press("c")
+    seen.wait("(path) => location.pathname === path", board)
+    assert next_tile(seen)
+    assert seen.errors == []
+
+
+def test_keys_do_nothing_while_somebody_types(service: Any, admin: Any) -> None:
+    seen, board = admin, f"/adaptations/{service.begin()}"
+    seen.open(board)
+    assert next_tile(seen)
+    keys = seen.page.keyboard
+    tiles = seen.page.locator("[data-tile]").count()
+    keys.press("/")
+    keys.type("suz0123")  # skip, unsure, undo and four classes, if they were keys
+    assert seen.page.input_value("[data-find]") == "suz0123"
+    assert seen.page.inner_text("[data-create]").strip().endswith("Create new class “suz0123”")
+    seen.picture("type_ahead")
+    keys.press("Escape")
+    assert seen.page.input_value("[data-find]") == ""
+    assert seen.page.evaluate(FOCUSED)
+    assert seen.page.locator("[data-tile]:not(.leaving)").count() == tiles
+    keys.down("1")  # held down: the keyboard repeats it, and one question is answered
+    keys.down("1")
+    keys.down("1")
+    keys.up("1")
+    seen.wait("() => document.querySelector('.status').innerText.includes('1 of 30 labels spent')")
+    keys.press("?")
+    seen.page.wait_for_selector(".q-dialog .keys-list")
+    seen.picture("help")
+    keys.press("1")  # while the help lies over the board
+    keys.press("Escape")
+    seen.page.wait_for_selector(".q-dialog", state="detached")
+    assert "1 of 30 labels spent" in seen.page.inner_text(".status")
+
+
+def test_type_ahead_finds_what_is_known_before_it_creates(service: Any, admin: Any) -> None:
+    seen, board = admin, f"/adaptations/{service.begin()}"
+    seen.open(board)
+    tile = next_tile(seen)
+    keys = seen.page.keyboard
+    keys.press("/")
+    keys.type("3")
+    assert seen.page.locator("[data-create]").is_hidden()
+    keys.press("Enter")
+    gone(seen, tile)
+    tile = next_tile(seen)
+    keys.press("Enter")  # on a tile it opens the list as well
+    keys.type("30")
+    keys.press("Enter")
+    gone(seen, tile)
+    seen.wait("() => document.querySelector(\"[data-class][data-name='30'] .new\")")
+    tile = next_tile(seen)
+    keys.press("/")
+    keys.type("3")
+    offered = seen.page.eval_on_selector_all(
+        "[data-class]:not([hidden])",
+        "all => all.sort((a, b) => a.style.order - b.style.order).map(o => o.dataset.name)",
+    )
+    assert offered == ["3", "30"]
+    keys.press("ArrowDown")
+    keys.press("Enter")
+    gone(seen, tile)
+    seen.open(f"{board}/answers")
+    seen.wait("() => document.querySelectorAll('.tile').length === 3")
+    said = sorted(seen.page.locator(".tile b").all_inner_texts())
+    assert [s.strip() for s in said] == ["3", "30", "30"]

@@ -1,0 +1,168 @@
+"""How the pages look: on a desk, on a phone, in the dark; to screen readers; and without a network."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from page.accessibility import complaints, without_ring
+from page.waiting import until
+
+pytestmark = pytest.mark.page
+
+PAGES = {
+    "start": "/",
+    "questions": "/adaptations/{id}",
+    "map": "/adaptations/{id}/map",
+    "review": "/adaptations/{id}/review",
+    "answers": "/adaptations/{id}/answers",
+    "history": "/agents/1",
+    "people": "/people",
+}
+SIGNS = {
+    "start": ".card h3",
+    "questions": ".tile img",
+    "map": ".chart canvas",
+    "review": ".tile img",
+    "answers": ".tile img",
+    "history": "[data-version]",
+    "people": "[data-person]",
+}
+SHAPES = {
+    "desk": {},
+    "dark": {"color_scheme": "dark"},
+    "phone": {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True},
+}
+
+
+@pytest.fixture(scope="module")
+def half_way(service: Any, truth: list[str]) -> int:
+    """An adaptation in its second round."""
+    id = service.begin()
+    answer_all(service, id, truth)
+    until(lambda: service.call("GET", f"/adaptations/{id}")["state"] == "asking")
+    return id
+
+
+@pytest.fixture(scope="module")
+def over(service: Any, truth: list[str]) -> int:
+    """An adaptation without more questions, whose pseudo-labels wait for a review."""
+    id = service.begin()
+
+    def ended() -> bool:
+        state = service.call("GET", f"/adaptations/{id}")["state"]
+        if state == "asking":
+            answer_all(service, id, truth)
+        return state == "review"
+
+    until(ended)
+    return id
+
+
+def answer_all(service: Any, id: int, truth: list[str]) -> None:
+    """Answer what is open, over the API."""
+    questions = service.call("POST", f"/adaptations/{id}/lend", {"n": 100})
+    answers = {str(q["id"]): truth[q["row"]] for q in questions}
+    service.call("POST", f"/adaptations/{id}/answers", {"answers": answers})
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_page_in_every_shape(
+    service: Any, half_way: int, over: int, window: Callable[..., Any], shape: str
+) -> None:
+    seen = window(service.person("Ben", "admin"), **SHAPES[shape])
+    for name, path in PAGES.items():
+        seen.open(path.format(id=over if name == "review" else half_way))
+        seen.page.wait_for_selector(SIGNS[name])
+        seen.wait("() => [...document.images].every((i) => i.complete && i.naturalWidth > 0)")
+        assert complaints(seen.page) == [], name
+        seen.picture(f"{name}_{shape}")
+        assert shape != "desk" or without_ring(seen.page) == [], name
+    assert seen.strangers == []
+    assert seen.errors == []
+
+
+def test_the_colours_follow_the_system_or_the_switch(service: Any, window: Callable[..., Any]) -> None:
+    seen = window(service.person("Cleo", "reader"), color_scheme="dark")
+    background = "() => getComputedStyle(document.body).backgroundColor"
+    dark = seen.wait("() => document.body.classList.contains('body--dark') && (" + background + ")()")
+    switch = seen.page.get_by_role("button", name="Colours: auto")
+    switch.press("Enter")  # dark
+    seen.page.get_by_role("button", name="Colours: dark").press("Enter")
+    seen.wait("() => document.body.classList.contains('body--light')")
+    assert seen.page.evaluate(background) != dark
+    seen.page.reload()
+    seen.page.get_by_role("button", name="Colours: light").wait_for()
+    assert seen.page.evaluate(background) != dark
+
+
+def test_the_map_shows_pictures(service: Any, half_way: int, admin: Any) -> None:
+    admin.open(f"/adaptations/{half_way}/map")
+    admin.page.wait_for_selector(".chart canvas")
+    box = admin.page.get_by_role("img", name="Map of 600 samples")
+    box.focus()
+    admin.page.keyboard.press("ArrowRight")
+    admin.page.wait_for_selector(".tip img")
+    admin.picture("map_tip")
+    assert admin.page.evaluate("document.querySelector('.tip img').naturalWidth") >= 0
+    label = admin.page.get_by_role("img", name="Histogram").get_attribute("aria-label")
+    assert "T_inner is" in label
+
+
+def test_review_by_keyboard(service: Any, over: int, admin: Any) -> None:
+    admin.open(f"/adaptations/{over}/review")
+    keys = admin.page.keyboard
+    admin.wait("() => document.activeElement?.dataset?.tile")
+    first, second = admin.page.eval_on_selector_all(".tile", "all => all.slice(0, 2).map(t => t.dataset.tile)")
+    keys.press("x")
+    admin.wait("(id) => document.querySelector(`[data-tile='${id}']`).innerText.includes('rejected')", first)
+    admin.wait("(id) => document.activeElement.dataset.tile === id", second)
+    keys.press("y")
+    admin.wait("(id) => document.querySelector(`[data-tile='${id}']`).innerText.includes('confirmed')", second)
+    keys.press(" ")
+    keys.press("Shift+ArrowRight")
+    keys.press("Enter")
+    admin.wait("() => document.querySelector('[data-board]').innerText.split('confirmed').length === 4")
+    admin.picture("review")
+    rows = service.call("GET", f"/adaptations/{over}/pseudo-labels")
+    verdicts = {str(row["row"]): row["verdict"] for row in rows}
+    assert (verdicts[first], verdicts[second]) == ("reject", "confirm")
+    assert sorted(v for v in verdicts.values() if v) == ["confirm"] * 3 + ["reject"]
+    assert [row["doubt"] for row in rows] == sorted((row["doubt"] for row in rows), reverse=True)
+
+
+def test_texts_instead_of_pictures(service: Any, admin: Any) -> None:
+    id = service.begin(pool=2)
+    admin.open(f"/adaptations/{id}")
+    admin.wait("() => document.activeElement?.dataset?.tile")
+    words = admin.page.evaluate("document.activeElement.querySelector('.words').innerText")
+    assert words.startswith("This is <b>the digit</b> ")
+    assert words in admin.page.evaluate("document.activeElement.ariaLabel")
+    assert complaints(admin.page) == []
+    admin.picture("texts")
+    admin.open(f"/adaptations/{id}/map")
+    admin.page.get_by_role("img", name="Map of 600 samples").focus()
+    admin.page.keyboard.press("ArrowRight")
+    admin.wait("() => document.querySelector('.tip')?.innerText.includes('This is <b>the digit</b>')")
+
+
+def test_the_checks_find_what_is_wrong(browser: Any) -> None:
+    page = browser.new_page()
+    page.set_content(
+        "<main><h1>A</h1><h3>B</h3><img src='data:,' width=9 height=9><button></button>"
+        "<p id=x style='color: #999; background: #fff'>pale</p><p id=x tabindex=2>twice</p></main>"
+    )
+    found = " ".join(complaints(page))
+    for wrong in (
+        "picture without words",
+        "heading 3",
+        "button without",
+        "pale",
+        "id twice",
+        "positive",
+        "language",
+    ):
+        assert wrong in found
+    page.add_style_tag(content="* { outline: none !important }")
+    assert len(without_ring(page, 2)) == 2
+    page.close()

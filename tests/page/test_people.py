@@ -1,0 +1,164 @@
+"""Several people: who may do what, who gets which questions, what happens when they disagree."""
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from page.keyboard import gone, next_tile
+from page.waiting import until
+
+pytestmark = pytest.mark.page
+TILES = "() => [...document.querySelectorAll('[data-tile]')].map((tile) => tile.dataset.tile)"
+# What somebody could do who knows how the page talks to the service.
+FORGED = """(ids) => {
+  const keys = Object.values(mounted_app.$refs).find((c) => c?.restore && c?.targets);
+  keys.$emit('act', {verb: 'answer', ids, name: 'forged'});
+}"""
+
+
+def test_a_stranger_gets_the_door(service: Any, window: Callable[..., Any]) -> None:
+    seen = window(f"{service.url}/adaptations/1")
+    seen.wait("() => location.pathname === '/sign-in'")
+    seen.picture("sign_in")
+    address = service.person("Dora", "annotator")
+    seen.page.fill("input[name=token]", address)
+    seen.page.keyboard.press("Enter")
+    seen.wait("() => document.body.innerText.includes('Adaptations')")
+    again = window(address)  # works once
+    assert "has been used already" in again.page.inner_text("body")
+    seen.page.get_by_role("button", name="Sign out").press("Enter")
+    seen.wait("() => location.pathname === '/sign-in'")
+    seen.open("/")
+    seen.wait("() => location.pathname === '/sign-in'")
+
+
+def test_a_reader_looks_and_cannot_answer(service: Any, window: Callable[..., Any]) -> None:
+    id = service.begin()
+    seen = window(service.person("Emil", "reader"))
+    seen.open(f"/adaptations/{id}")
+    tile = next_tile(seen)
+    assert seen.page.locator(".panel").is_hidden()
+    assert seen.page.get_by_role("button", name="Stop asking").count() == 0
+    for key in ("1", "u", "s", "z"):
+        seen.page.keyboard.press(key)
+    seen.page.evaluate(FORGED, [tile])
+    seen.page.wait_for_selector(".q-notification:has-text('needs the role annotator')")
+    assert service.call("GET", f"/adaptations/{id}")["answered_in_round"] == 0
+    assert tile in seen.page.evaluate(TILES)
+    seen.open("/people")
+    assert "this needs the role admin" in seen.page.inner_text("body")
+    assert seen.page.goto(f"{seen.home}/adaptations/99999").status == 404
+
+
+def test_somebody_who_was_locked_out_cannot_go_on(service: Any, window: Callable[..., Any]) -> None:
+    id = service.begin()
+    seen = window(service.person("Fay", "annotator"))
+    seen.open(f"/adaptations/{id}")
+    next_tile(seen)
+    person = next(p for p in service.call("GET", "/people") if p["name"] == "Fay")
+    service.call("PATCH", f"/people/{person['id']}", {"active": False})
+    seen.page.keyboard.press("1")
+    seen.page.wait_for_selector(".q-notification:has-text('locked out')")
+    assert service.call("GET", f"/adaptations/{id}")["answered_in_round"] == 0
+    seen.page.evaluate("window.socket.disconnect().connect()")
+    seen.page.wait_for_selector("form[action='/sign-in']")
+
+
+def test_two_people_get_different_questions(service: Any, window: Callable[..., Any]) -> None:
+    id = service.begin()
+    one, two = window(service.person("Gil", "annotator")), window(service.person("Hana", "annotator"))
+    for seen in (one, two):
+        seen.open(f"/adaptations/{id}")
+        next_tile(seen)
+    mine, theirs = until(lambda: _apart(one, two))
+    assert abs(len(mine) - len(theirs)) <= 1
+    assert len(mine) + len(theirs) == 18
+    tile = next_tile(one)
+    one.page.keyboard.press("2")
+    gone(one, tile)
+    two.wait("() => document.querySelector('.status').innerText.includes('1 of 18 answered')")
+    assert one.errors == two.errors == []
+
+
+def _apart(one: Any, two: Any) -> tuple[set[str], set[str]] | None:
+    mine, theirs = set(one.page.evaluate(TILES)), set(two.page.evaluate(TILES))
+    return (mine, theirs) if mine and theirs and not mine & theirs else None
+
+
+def test_a_disagreement_is_shown_and_settled(service: Any, admin: Any) -> None:
+    id = service.begin()
+    admin.open(f"/adaptations/{id}")
+    tile = next_tile(admin)
+    admin.page.keyboard.press("1")
+    gone(admin, tile)
+    service.call("POST", f"/adaptations/{id}/answers", {"answers": {tile: "2"}})
+    admin.open(f"/adaptations/{id}/answers")
+    admin.wait("() => document.activeElement?.dataset?.tile")
+    assert "People disagree" in admin.page.inner_text(".board")
+    assert "robot: 2" in admin.page.inner_text(f"[data-tile='{tile}']")
+    admin.picture("disagreement")
+    admin.page.keyboard.press("2")
+    admin.wait("() => !document.querySelector('.board').innerText.includes('People disagree')")
+    question = next(q for q in service.call("GET", f"/adaptations/{id}/questions") if str(q["id"]) == tile)
+    assert (question["effective"], question["disagreement"], len(question["answers"])) == ("2", False, 3)
+
+
+def test_an_administrator_invites_somebody(admin: Any, window: Callable[..., Any]) -> None:
+    admin.open("/people")
+    admin.page.get_by_label("Name").fill("Ines")
+    admin.page.get_by_role("button", name="Make a sign-in address").press("Enter")
+    address = admin.page.wait_for_selector("[data-secret]").inner_text()
+    admin.picture("invited")
+    invited = window(address)
+    invited.wait("() => document.querySelector('.who').innerText.includes('Ines')")
+    assert invited.page.get_by_text("New adaptation").count() == 0
+
+
+def test_an_administrator_begins_with_what_is_there(service: Any, admin: Any) -> None:
+    admin.open("/")
+    admin.page.get_by_label("Budget").fill("12")
+    admin.page.get_by_role("button", name="Start", exact=True).press("Enter")
+    admin.wait("() => location.pathname.startsWith('/adaptations/')")
+    admin.wait("() => document.querySelector('.status').innerText.includes('of 12 labels spent')")
+    admin.page.get_by_role("button", name="Stop asking").press("Enter")
+    admin.page.get_by_role("button", name="Ask no more").press("Enter")
+    admin.wait("() => document.body.innerText.includes('No more questions')")
+    admin.open("/")
+    form = admin.page.get_by_role("region", name="New pool")
+    form.get_by_label("Name").fill("Sent from the page")
+    files = [{"name": f"{i}.png", "mimeType": "image/png", "buffer": _png(i)} for i in range(3)]
+    form.locator("input[type=file]").set_input_files(files)
+    form.get_by_role("button", name="Send").press("Enter")
+    form.get_by_text("Received").wait_for()
+    pools = service.call("GET", "/pools")
+    assert "Sent from the page" in [pool["name"] for pool in pools]
+
+
+def test_rolling_back(service: Any, admin: Any) -> None:
+    id = service.begin()
+    service.call("POST", f"/adaptations/{id}/stop")
+    until(lambda: service.call("GET", f"/adaptations/{id}")["state"] == "review")
+    service.call("POST", f"/adaptations/{id}/finish")
+    made = until(lambda: service.call("GET", f"/adaptations/{id}")["result_version"])
+    admin.open("/agents/1")
+    admin.page.wait_for_selector(f"[data-version='{made}'] .badge:has-text('current')")
+    admin.page.get_by_role("button", name="Roll back to version 0").press("Enter")
+    admin.page.get_by_role("dialog").get_by_role("button", name="Cancel").press("Enter")
+    admin.page.wait_for_selector(".q-dialog", state="detached")
+    assert service.call("GET", "/agents/1")["version"] == made
+    admin.page.get_by_role("button", name="Roll back to version 0").press("Enter")
+    admin.page.get_by_role("dialog").get_by_role("button", name="Roll back").press("Enter")
+    admin.page.wait_for_selector("[data-version='0'] .badge:has-text('current')")
+    assert service.call("GET", "/agents/1")["version"] == 0
+    report = admin.page.get_by_role("link", name="Report").first.get_attribute("href")
+    assert admin.page.goto(admin.home + report).ok
+
+
+def _png(seed: int) -> bytes:
+    from PIL import Image
+
+    held = io.BytesIO()
+    Image.new("RGB", (12, 12), (40 * seed, 90, 120)).save(held, "PNG")
+    return held.getvalue()

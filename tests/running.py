@@ -1,0 +1,107 @@
+"""A real `cual serve` in a process of its own, for tests: started, waited for, and ended by its own id."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+CUAL = (sys.executable, "-c", "from cual.cli import app; app()")
+
+
+@dataclass
+class Running:
+    """A service that runs."""
+
+    process: subprocess.Popen[str]
+    folder: Path
+    database: str | None
+    lines: list[str] = field(default_factory=list)
+    """What it printed."""
+    log: list[str] = field(default_factory=list)
+    browser: httpx.Client | None = None
+
+    @property
+    def address(self) -> str:
+        """Where to sign in."""
+        return next(found[0] for line in self.lines if (found := re.findall(r"https?://\S+token=\S+", line)))
+
+    @property
+    def url(self) -> str:
+        return self.address.partition("/sign-in")[0]
+
+    def token(self, name: str, role: str) -> str:
+        """A token for a program of somebody new, made by whoever the terminal lets in."""
+        if self.browser is None:
+            self.browser = httpx.Client(base_url=self.url, headers={"Origin": self.url}, timeout=60)
+            said = {"token": self.address.partition("token=")[2]}
+            me = self.browser.post("/api/sign-in", json=said).raise_for_status().json()
+            self.browser.headers["X-CSRF-Token"] = me["csrf"]
+        person = self.browser.post("/api/people", json={"name": name, "role": role}).raise_for_status().json()
+        made = self.browser.post(f"/api/people/{person['id']}/tokens", json={"kind": "api"})
+        return made.raise_for_status().json()["token"]
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        """Ask it to end, and wait until it has."""
+        self.process.send_signal(number)
+        return self.process.wait(60)
+
+
+def environment(database: str | None = None) -> dict[str, str]:
+    held = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "400"}
+    held.pop("CUAL_DATABASE", None)
+    return held if database is None else {**held, "CUAL_DATABASE": database}
+
+
+@contextmanager
+def running(folder: Path, *arguments: str, database: str | None = None) -> Iterator[Running]:
+    """`cual serve FOLDER …` on a free port, from when it answers; killed at the end if it has not ended."""
+    command = [*CUAL, "serve", str(folder), *arguments]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(database)
+    )
+    held = Running(process, folder, database)
+    readers = [
+        threading.Thread(target=_collect, args=(pipe, lines), daemon=True)
+        for pipe, lines in ((process.stdout, held.lines), (process.stderr, held.log))
+    ]
+    for reader in readers:
+        reader.start()
+    try:
+        until(lambda: process.poll() is not None or any("token=" in line for line in held.lines))
+        if process.poll() is not None:
+            for reader in readers:
+                reader.join()
+            raise RuntimeError("it did not start:\n" + "".join(held.log))
+        yield held
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def _collect(pipe: Any, lines: list[str]) -> None:
+    for line in iter(pipe.readline, ""):
+        lines.append(line)
+
+
+def until(true: Callable[[], bool], seconds: float = 120) -> None:
+    """Wait until something is so."""
+    end = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > end:
+            raise TimeoutError("it did not come to pass")
+        time.sleep(0.02)
+
+
+def health(url: str) -> dict[str, str]:
+    return httpx.get(f"{url}/health").json()

@@ -1,0 +1,241 @@
+"""People, tokens and sessions: what is kept of secrets, what lets in, and for how long."""
+
+from datetime import datetime, timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from cual.errors import BadOption, Conflict, NotAllowed, NotFound
+from cual.serve import accounts as module
+from cual.serve.accounts import Accounts
+from cual.serve.attempts import Attempts
+from cual.serve.records import Role
+from cual.serve.tables import metadata, now, sessions
+from cual.serve.workspace import Workspace
+
+
+@pytest.fixture
+def accounts(workspace: Workspace) -> Accounts:
+    return Accounts(workspace.database)
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch):
+    """Let time pass."""
+
+    def pass_time(by: timedelta) -> None:
+        moment = now() + by
+        monkeypatch.setattr(module, "now", lambda: moment)
+        monkeypatch.setattr(module, "_REMEMBER", -1.0)
+
+    return pass_time
+
+
+def everything(workspace: Workspace) -> str:
+    """All that the database holds, as text."""
+    with workspace.database.reading() as link:
+        return repr([tuple(row) for table in metadata.sorted_tables for row in link.execute(sa.select(table))])
+
+
+def test_no_secret_is_kept(accounts: Accounts, workspace: Workspace) -> None:
+    ada = accounts.add_person("Ada", Role.annotator)
+    _, api = accounts.new_token(ada.id, "api")
+    _, once = accounts.new_token(ada.id, "sign-in")
+    _, session = accounts.sign_in(once)
+    held = everything(workspace)
+    assert "Ada" in held
+    for secret in (api, once, session):
+        assert len(secret) >= 48  # 256 bits and a mark
+        assert secret not in held
+        assert secret.removeprefix("cual_") not in held
+
+
+def test_a_sign_in_token_works_once(accounts: Accounts) -> None:
+    ada = accounts.add_person("Ada", Role.annotator)
+    _, once = accounts.new_token(ada.id, "sign-in")
+    visitor, _ = accounts.sign_in(once)
+    assert (visitor.person.name, visitor.person.role) == ("Ada", Role.annotator)
+    with pytest.raises(NotAllowed, match="used already"):
+        accounts.sign_in(once)
+
+
+def test_what_is_not_known_lets_nobody_in(accounts: Accounts) -> None:
+    ada = accounts.add_person("Ada", Role.admin)
+    _, api = accounts.new_token(ada.id, "api")
+    _, once = accounts.new_token(ada.id, "sign-in")
+    for wrong in ("", "x", once[:-1], once + "x", once.upper(), api, "\x00", "\ud800"):
+        with pytest.raises(NotAllowed):
+            accounts.sign_in(wrong)
+    assert accounts.by_token(once) is None  # one kind is not the other
+    assert accounts.by_cookie(api) is None
+    assert accounts.by_cookie(once) is None
+    assert accounts.by_token(api) is not None
+
+
+@pytest.mark.parametrize("kind", ["sign-in", "api"])
+def test_tokens_expire(accounts: Accounts, later, kind) -> None:
+    ada = accounts.add_person("Ada", Role.admin)
+    _, secret = accounts.new_token(ada.id, kind, timedelta(hours=2))
+    later(timedelta(hours=1))
+    if kind == "api":
+        assert accounts.by_token(secret) is not None
+    later(timedelta(hours=3))
+    assert accounts.by_token(secret) is None
+    with pytest.raises(NotAllowed):
+        accounts.sign_in(secret)
+
+
+def test_revoked_tokens_let_nobody_in(accounts: Accounts) -> None:
+    ada = accounts.add_person("Ada", Role.admin)
+    record, api = accounts.new_token(ada.id, "api")
+    assert accounts.by_token(api) is not None
+    assert accounts.revoke(ada.id, record.id).revoked_at is not None
+    assert accounts.by_token(api) is None
+    once, secret = accounts.new_token(ada.id, "sign-in")
+    accounts.revoke(ada.id, once.id)
+    with pytest.raises(NotAllowed, match="taken back"):
+        accounts.sign_in(secret)
+
+
+def test_nobody_revokes_a_token_under_another_name(accounts: Accounts) -> None:
+    ada, bob = (accounts.add_person(name, Role.admin) for name in ("Ada", "Bob"))
+    record, api = accounts.new_token(ada.id, "api")
+    with pytest.raises(NotFound):
+        accounts.revoke(bob.id, record.id)
+    assert accounts.by_token(api) is not None
+
+
+def test_sessions_end_when_nobody_uses_them_and_in_any_case(accounts: Accounts, later) -> None:
+    def signed_in() -> str:
+        return accounts.sign_in(accounts.new_token(ada.id, "sign-in")[1])[1]
+
+    ada = accounts.add_person("Ada", Role.admin)
+    idle, used = signed_in(), signed_in()
+    for hours in range(6, 7 * 24, 6):
+        later(timedelta(hours=hours))
+        assert accounts.by_cookie(used) is not None
+        assert hours < 18 or accounts.by_cookie(idle) is None
+    later(timedelta(hours=7 * 24))
+    assert accounts.by_cookie(used) is None
+
+
+def test_signing_out_ends_the_session(accounts: Accounts) -> None:
+    ada = accounts.add_person("Ada", Role.admin)
+    first, a = accounts.sign_in(accounts.new_token(ada.id, "sign-in")[1])
+    _, b = accounts.sign_in(accounts.new_token(ada.id, "sign-in")[1])
+    assert accounts.by_cookie(a) is not None
+    assert first.session is not None
+    accounts.sign_out(first.session)
+    assert accounts.by_cookie(a) is None
+    assert accounts.by_cookie(b) is not None
+    accounts.end_sessions(ada.id)
+    assert accounts.by_cookie(b) is None
+
+
+def test_who_is_locked_out_is_out_at_once(accounts: Accounts) -> None:
+    accounts.add_person("Root", Role.admin)
+    ada = accounts.add_person("Ada", Role.annotator)
+    _, api = accounts.new_token(ada.id, "api")
+    _, once = accounts.new_token(ada.id, "sign-in")
+    _, cookie = accounts.sign_in(accounts.new_token(ada.id, "sign-in")[1])
+    assert accounts.by_token(api) is not None
+    assert accounts.by_cookie(cookie) is not None
+    accounts.change_person(ada.id, active=False)
+    assert accounts.by_token(api) is None
+    assert accounts.by_cookie(cookie) is None
+    with pytest.raises(NotAllowed, match="locked out"):
+        accounts.sign_in(once)
+    with pytest.raises(Conflict):
+        accounts.new_token(ada.id, "api")
+    accounts.change_person(ada.id, active=True)
+    assert accounts.by_cookie(cookie) is None  # signing in again is asked of them
+
+
+def test_a_new_role_counts_at_once(accounts: Accounts) -> None:
+    accounts.add_person("Root", Role.admin)
+    ada = accounts.add_person("Ada", Role.admin)
+    _, api = accounts.new_token(ada.id, "api")
+    for role in (Role.reader, Role.annotator):
+        accounts.change_person(ada.id, role)
+        visitor = accounts.by_token(api)
+        assert visitor is not None
+        assert visitor.person.role == role
+
+
+def test_one_administrator_always_stays(accounts: Accounts) -> None:
+    root = accounts.add_person("Root", Role.admin)
+    for change in ({"role": Role.reader}, {"active": False}):
+        with pytest.raises(Conflict, match="only administrator"):
+            accounts.change_person(root.id, **change)
+    accounts.add_person("Ada", Role.admin)
+    assert accounts.change_person(root.id, Role.reader).role == Role.reader
+
+
+def test_names_are_checked_and_belong_to_one_person(accounts: Accounts) -> None:
+    accounts.add_person(" Ada ", Role.admin)
+    with pytest.raises(Conflict):
+        accounts.add_person("Ada", Role.reader)
+    for name in ("", " ", "a\nb", "x" * 101, "a\u202eb"):
+        with pytest.raises(BadOption):
+            accounts.add_person(name, Role.reader)
+
+
+def test_the_owner_is_made_once(accounts: Accounts) -> None:
+    first = accounts.owner("me")
+    assert (first.name, first.role) == ("me", Role.admin)
+    assert accounts.owner("somebody else") == first
+
+
+def test_earlier_addresses_of_the_terminal_end_when_a_new_one_is_made(accounts: Accounts) -> None:
+    me = accounts.owner("me")
+    _, old = accounts.new_token(me.id, "sign-in")
+    _, api = accounts.new_token(me.id, "api")
+    accounts.revoke_unused(me.id)
+    with pytest.raises(NotAllowed):
+        accounts.sign_in(old)
+    assert accounts.by_token(api) is not None
+
+
+@pytest.mark.parametrize("days", [0, -1, 367])
+def test_no_token_lives_forever(accounts: Accounts, days: int) -> None:
+    with pytest.raises(BadOption):
+        accounts.new_token(accounts.owner("me").id, "api", timedelta(days=days))
+
+
+def test_when_a_session_was_seen_is_not_written_at_every_request(
+    accounts: Accounts, workspace: Workspace, later
+) -> None:
+    def seen() -> datetime:
+        with workspace.database.reading() as link:
+            return link.execute(sa.select(sessions.c.seen_at)).scalar_one()
+
+    _, cookie = accounts.sign_in(accounts.new_token(accounts.owner("me").id, "sign-in")[1])
+    first = seen()
+    later(timedelta(seconds=5))
+    accounts.by_cookie(cookie)
+    assert seen() == first
+    later(timedelta(minutes=5))
+    accounts.by_cookie(cookie)
+    assert seen() > first
+
+
+def test_failures_are_limited_per_address_and_altogether() -> None:
+    time = 0.0
+    attempts = Attempts(per_address=3, altogether=5, clock=lambda: time)
+    for _ in range(3):
+        assert attempts.wait("10.0.0.1") == 0
+        attempts.failed("10.0.0.1")
+    assert attempts.wait("10.0.0.1") == 60
+    assert attempts.wait("10.0.0.2") == 0
+    for other in ("10.0.0.3", "10.0.0.4"):
+        attempts.failed(other)
+    assert attempts.wait("10.0.0.9") == 60  # many addresses do not help
+    time = 61.0
+    assert attempts.wait("10.0.0.1") == 0
+
+
+def test_addresses_that_failed_do_not_fill_the_memory() -> None:
+    attempts = Attempts()
+    for i in range(10_500):
+        attempts.failed(f"10.0.{i // 256}.{i % 256}")
+    assert len(attempts._of) <= 10_000

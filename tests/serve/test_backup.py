@@ -1,0 +1,279 @@
+"""Backup and restore: everything comes back, into either database, and a hostile file gets nowhere."""
+
+import json
+import shutil
+import threading
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+import postgres_server
+from cual import Pool
+from cual.errors import BadFile, Conflict, CualError, DamagedFile, ForeignFile, NewerFormat, TooLarge
+from cual.features_folder import FeaturesWriter
+from cual.serve import restoring
+from cual.serve import tables as db
+from cual.serve.workspace import Workspace
+from serving import Service, make_service
+from worlds import World, make_world
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def target_url(request: pytest.FixtureRequest) -> str | None:
+    """Where to restore to: the other kind of database works as well."""
+    if request.param == "sqlite":
+        return None
+    return postgres_server.new_database(request.getfixturevalue("postgres"))
+
+
+def test_work_goes_on_in_the_restored_workspace(
+    service: Service, tmp_path: Path, target_url: str | None
+) -> None:
+    w = service.workspace
+    adaptation = service.start(budget=20)
+    service.answer_round(adaptation)
+    service.work()
+    one = w.lend(adaptation, service.bob, 1)[0]
+    w.answer(adaptation, service.bob, {one.id: "owl"})
+    file = w.backup(tmp_path / "out" / "all.backup")
+    assert file.stat().st_mode & 0o077 == 0, "it holds what people said"
+    service.answer_all(adaptation)
+    service.finish(adaptation)
+
+    other = Workspace.restore(file, tmp_path / "restored", target_url)
+    assert other.home.id == w.home.id
+    assert other.question(one.id).answers == w.question(one.id).answers
+    assert other.picture(service.pool, 3).read_bytes() == w.picture(service.pool, 3).read_bytes()
+    again = Service(other, service.world, service.agent, service.pool, service.ann, service.bob, service.eve)
+    again.work()
+    again.answer_all(adaptation)
+    assert again.finish(adaptation).state == "finished"
+    assert again.agent_bytes(1) == service.agent_bytes(1)
+    assert other.add_agent("new", make_world().agent()).id == 2, "ids go on where they were"
+    other.close()
+
+
+def test_all_tables_come_back(service: Service, tmp_path: Path, target_url: str | None) -> None:
+    w = service.workspace
+    adaptation = service.start()
+    service.answer_all(adaptation)
+    w.review(adaptation, service.ann, {w.pseudo_labels(adaptation)[0]["row"]: "reject"})
+    service.finish(adaptation)
+    other = Workspace.restore(w.backup(tmp_path / "b"), tmp_path / "restored", target_url)
+    for table in db.metadata.sorted_tables:
+        if table.name != "sessions":
+            order = sa.select(table).order_by(*table.columns)
+            with w.database.reading() as one, other.database.reading() as two:
+                assert one.execute(order).all() == two.execute(order).all()
+    assert other.report(adaptation) == w.report(adaptation)
+    other.close()
+
+
+def test_pools_of_every_kind_come_back(workspace: Workspace, world: World, tmp_path: Path) -> None:
+    service = make_service(workspace, world)
+    with FeaturesWriter(tmp_path / "data" / "folder", 16, "float32") as writer:
+        writer.append(world.pool, world.ids)
+    service.pool = workspace.add_pool("folder", tmp_path / "data" / "folder", service.agent).id
+    service.work()
+    adaptation = service.start()
+    texts = [f"text {i}" for i in range(70)]
+    said = workspace.add_pool("said", Pool(world.pool), service.agent, texts=texts).id
+    waiting = workspace.add_pool(
+        "waiting", Pool(world.pool), service.agent, pictures=np.zeros((70, 4, 4), np.uint8)
+    ).id
+    read = workspace.add_pool("read", tmp_path / "data" / "folder", service.agent).id
+    file = workspace.backup(tmp_path / "b")
+    workspace.close()
+    (tmp_path / "data").rename(tmp_path / "gone")
+    workspace.folder.rename(tmp_path / "also gone")
+
+    service.workspace = Workspace.restore(file, tmp_path / "restored")
+    service.work()
+    states = {pool.id: pool.state for pool in service.workspace.pools()}
+    assert (states[said], states[waiting], states[read]) == ("ready", "ready", "failed")
+    assert service.workspace.text(said, 69) == "text 69"
+    assert service.workspace.picture(waiting, 0).exists()
+    assert "add it again" in (service.workspace.pool(read).error or "")
+    service.answer_all(adaptation)
+    assert service.finish(adaptation).state == "finished"
+    service.workspace.close()
+
+
+def test_a_backup_while_people_and_workers_go_on(service: Service, tmp_path: Path) -> None:
+    w = service.workspace
+    adaptation = service.start(budget=20)
+    files: list[Path] = []
+    over = threading.Event()
+
+    def keep_copying() -> None:
+        while not over.is_set():
+            files.append(w.backup(tmp_path / f"{len(files)}.backup"))
+
+    copying = threading.Thread(target=keep_copying)
+    copying.start()
+    service.answer_all(adaptation)
+    service.finish(adaptation)
+    over.set()
+    copying.join()
+    assert not list(w.uploads.iterdir())
+    for n, file in enumerate(files[:: max(1, len(files) // 4)]):
+        other = Workspace.restore(file, tmp_path / f"restored {n}")
+        again = Service(
+            other, service.world, service.agent, service.pool, service.ann, service.bob, service.eve
+        )
+        again.work()
+        again.answer_all(adaptation)
+        if other.adaptation(adaptation).state != "finished":
+            again.finish(adaptation)
+        assert again.agent_bytes(1) == service.agent_bytes(1)
+        other.close()
+
+
+def test_only_empty_places_are_restored_to(service: Service, tmp_path: Path) -> None:
+    file = service.workspace.backup(tmp_path / "b")
+    with pytest.raises(Conflict, match="is not empty"):
+        Workspace.restore(file, service.workspace.folder)
+    used = f"sqlite:///{tmp_path / 'used.sqlite3'}"
+    make_service(Workspace.open(tmp_path / "other", used), make_world())
+    with pytest.raises(Conflict, match="database is not empty"):
+        Workspace.restore(file, tmp_path / "new", used)
+    assert not (tmp_path / "new").exists()
+
+
+# -- hostile and damaged ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    workspace = Workspace.open(tmp_path / "w")
+    make_service(workspace, make_world())
+    file = workspace.backup(tmp_path / "good.backup")
+    workspace.close()
+    return file
+
+
+def changed(good: Path, **members: bytes | str | None) -> Path:
+    """The backup with members replaced, added or (None) left out."""
+    file = good.with_name("changed.backup")
+    with zipfile.ZipFile(good) as source, zipfile.ZipFile(file, "w") as target:
+        for name in source.namelist():
+            if name not in members:
+                target.writestr(name, source.read(name))
+        for name, data in members.items():
+            if data is not None:
+                target.writestr(name, data)
+    return file
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../outside",
+        "files/../../outside",
+        "/etc/outside",
+        "files//etc/outside",
+        "files/agents/1/../../../outside",
+        "files/agents/1/0.agent/../../../../outside",
+        "files/pools/1/source/../../../../outside",
+        "files/pools/1/source/a/./b",
+        "files/pools/1/source/a\\..\\b",
+        "files/pools/1/pictures/0.html",
+        "files/cual.sqlite3",
+        "files/agents/x/0.agent",
+        "tables/sqlite_master.jsonl",
+        "tables/sessions.jsonl",
+        "files/adaptations/1/1-1/agent.pkl",
+        "files/pools/1/",
+        "files/workspace.json/",
+    ],
+)
+def test_no_name_leads_out(good: Path, tmp_path: Path, name: str) -> None:
+    before = {p for p in tmp_path.rglob("*") if "changed" not in p.name}
+    with pytest.raises(BadFile, match="which no workspace has"):
+        Workspace.restore(changed(good, **{name: b"x"}), tmp_path / "new")
+    assert {p for p in tmp_path.rglob("*") if "changed" not in p.name} == before
+
+
+def test_links_are_refused(good: Path, tmp_path: Path) -> None:
+    file = good.with_name("changed.backup")
+    with zipfile.ZipFile(good) as source, zipfile.ZipFile(file, "w") as target:
+        for name in source.namelist():
+            member = zipfile.ZipInfo(name)
+            if name.endswith("0.webp"):
+                member.external_attr = 0o120777 << 16
+                target.writestr(member, "/etc/passwd")
+            else:
+                target.writestr(name, source.read(name))
+    with pytest.raises(BadFile, match="no workspace has"):
+        Workspace.restore(file, tmp_path / "new")
+
+
+def test_a_row_that_names_a_path_is_refused(service: Service, tmp_path: Path) -> None:
+    service.start()
+    file = service.workspace.backup(tmp_path / "b")
+    with zipfile.ZipFile(file) as held:
+        row = json.loads(held.read("tables/adaptations.jsonl"))
+    row["folder"] = "../../../etc"
+    with pytest.raises(DamagedFile, match="which cannot be"):
+        Workspace.restore(
+            changed(file, **{"tables/adaptations.jsonl": json.dumps(row) + "\n"}), tmp_path / "new"
+        )
+
+
+def test_sizes_are_limited(good: Path, tmp_path: Path) -> None:
+    with pytest.raises(TooLarge, match="would unpack to"):
+        restoring.restore(good, tmp_path / "new", most_bytes=1000)
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("members", "error"),
+    [
+        ({"manifest.json": None}, ForeignFile),
+        ({"manifest.json": b"{}"}, ForeignFile),
+        ({"manifest.json": b"not json"}, DamagedFile),
+        ({"manifest.json": b'{"cual": "backup", "format": 2, "schema": 1}'}, NewerFormat),
+        ({"manifest.json": b'{"cual": "backup", "format": 1, "schema": 99}'}, NewerFormat),
+        ({"tables/people.jsonl": b"[1]\n"}, DamagedFile),
+        ({"tables/people.jsonl": b'{"id": 1}\n'}, DamagedFile),
+        ({"tables/people.jsonl": b"no json\n"}, DamagedFile),
+        ({"tables/people.jsonl": b""}, None),
+    ],
+)
+def test_damaged_backups_leave_nothing_behind(
+    good: Path, tmp_path: Path, members: dict[str, bytes], error: type[CualError] | None
+) -> None:
+    file = changed(good, **members)
+    if error is None:
+        Workspace.restore(file, tmp_path / "new").close()
+        return
+    with pytest.raises(error):
+        Workspace.restore(file, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("keep", [0, 100, 0.5, 0.99])
+def test_cut_off_backups_leave_nothing_behind(good: Path, tmp_path: Path, keep: float) -> None:
+    data = good.read_bytes()
+    cut = tmp_path / "cut"
+    cut.write_bytes(data[: keep if keep > 1 else int(keep * len(data))])
+    with pytest.raises(DamagedFile):
+        Workspace.restore(cut, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_flipped_bit_is_noticed(good: Path, tmp_path: Path) -> None:
+    data = bytearray(good.read_bytes())
+    for place in range(200, len(data) - 200, len(data) // 40):
+        data[place] ^= 0x10
+        (tmp_path / "flipped").write_bytes(data)
+        try:
+            Workspace.restore(tmp_path / "flipped", tmp_path / "new").close()
+        except CualError:
+            assert not (tmp_path / "new").exists()
+        else:
+            shutil.rmtree(tmp_path / "new")
+        data[place] ^= 0x10
