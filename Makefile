@@ -2,22 +2,42 @@
 
 PYTHON ?= python3
 VENV := .venv
+STUDIO := .venv-label-studio
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 # Two makes at once must not install into the same place; without flock, one make alone is still safe.
 LOCK := $(if $(shell command -v flock),flock Makefile)
 
+# A Debian package, as root or through sudo.
+install = { apt="$$(test $$(id -u) = 0 || echo sudo) apt-get"; \
+	$$apt update -qq && DEBIAN_FRONTEND=noninteractive $$apt install -y -qq --no-install-recommends $(1) >/dev/null; }
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow fuzz check bench clean distclean
+.PHONY: help demo serve-demo test test-page test-postgres test-label-studio test-slow fuzz check bench clean distclean
 
 help:  ## show this
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(INSTALLED)  ## learn digits one by one and write out/demo/demo.html (about a minute)
 	$(BIN)/cual demo --out out/demo
 
+serve-demo: $(INSTALLED)  ## open the labelling page on handwritten digits
+	$(BIN)/python -m cual.serve.demo out/serve-demo
+	$(BIN)/cual serve out/serve-demo --open
+
 test: $(INSTALLED)  ## run all tests and the examples in docstrings
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+
+test-page: $(INSTALLED)  ## the labelling page in a real Chromium (installed with apt if it is missing)
+	@command -v chromium >/dev/null || $(call install,chromium)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m page
+
+test-postgres: $(INSTALLED)  ## the service on a real PostgreSQL (installed with apt if it is missing)
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || $(call install,postgresql)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "postgres and not slow"
+
+test-label-studio: $(INSTALLED) $(STUDIO)/.installed  ## the bridge to a real Label Studio (installs it: 1 GB)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m label_studio
 
 test-slow: $(INSTALLED)  ## the tests that take minutes
 	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -m slow
@@ -38,7 +58,12 @@ clean:  ## remove caches and output
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean  ## remove the environment as well
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(STUDIO)
+
+$(STUDIO)/.installed:
+	$(PYTHON) -m venv $(STUDIO)
+	$(STUDIO)/bin/python -m pip install --quiet --disable-pip-version-check label-studio==1.23.2
+	touch $@
 
 # The stamp is asked for again under the lock: whoever waited for another make finds the work done.
 $(INSTALLED): pyproject.toml

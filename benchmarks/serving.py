@@ -30,16 +30,18 @@ from cual import Agent, Client
 
 ECHO = """
 import uvicorn
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 app = FastAPI()
 @app.post("/echo")
 async def echo(body: dict[str, list[list[float]]]) -> dict[str, list[list[float]]]:
     return body
 @app.post("/bytes")
-async def back(request: Request) -> int:
-    return len(await request.body())
+async def back(request: Request) -> Response:
+    return Response(await request.body())
 uvicorn.run(app, port={port}, access_log=False, log_level="error")
 """
+TASKS = 5
+"""Adaptations that the annotators are spread over."""
 
 
 def main() -> None:
@@ -93,18 +95,17 @@ def answering(
     client: Client, url: str, token: str, agent: int, small: int, large: int, args: argparse.Namespace
 ) -> None:
     """Measure how long an answer takes, beside an idle worker and beside a busy one."""
-    task = client.start(agent, small, 3999)  # more questions than anybody answers here
-    while task.state.state == "thinking":
-        time.sleep(0.1)
+    paces = (("a second between answers", 1.0), ("no pause", 0.0))
+    tasks = iter([open_task(client, agent, small) for _ in range(2 * len(paces) * TASKS)])
     people = [person(client, f"annotator {i}") for i in range(args.annotators)]
     found: dict[tuple[str, str], list[float]] = {}
     busy: list[int] = []
     for worker in ("idle", "adapting"):
         if worker == "adapting":
             busy = keep_busy(client, agent, large)
-        for pace, pause in (("a second between answers", 1.0), ("no pause", 0.0)):
-            times = asyncio.run(label(url, people, task.id, pause, args.seconds))
-            found[worker, pace] = times
+        for pace, pause in paces:
+            mine = [next(tasks) for _ in range(TASKS)]
+            found[worker, pace] = asyncio.run(label(url, people, mine, pause, args.seconds))
             if worker == "adapting" and not working(client):
                 print("  (the worker ran out of work: give a larger --pool)")
     for id in busy:
@@ -113,11 +114,19 @@ def answering(
     for (worker, pace), times in found.items():
         p50, p95 = np.percentile(times, [50, 95]) * 1000
         print(f"{pace:24} {worker:9} {p50:8.1f} {p95:8.1f} {len(times) / args.seconds:10.1f}")
-    for pace in ("a second between answers", "no pause"):
+    for pace, _ in paces:
         ratios = [
             np.percentile(found["adapting", pace], q) / np.percentile(found["idle", pace], q) for q in (50, 95)
         ]
         print(f"{pace:24} adapting against idle: p50 × {ratios[0]:.2f}, p95 × {ratios[1]:.2f}")
+
+
+def open_task(client: Client, agent: int, pool: int) -> int:
+    """An adaptation whose first round has some 1,600 questions."""
+    task = client.start(agent, pool, 3999)
+    while task.state.state == "thinking":
+        time.sleep(0.1)
+    return task.id
 
 
 def person(client: Client, name: str) -> str:
@@ -137,14 +146,17 @@ def working(client: Client) -> bool:
     return any(job["state"] == "running" for job in client.get("/api/jobs"))
 
 
-async def label(url: str, people: list[str], task: int, pause: float, seconds: float) -> list[float]:
+async def label(url: str, people: list[str], tasks: list[int], pause: float, seconds: float) -> list[float]:
     """All annotators at once; the time of each answer."""
     times: list[float] = []
     end = time.perf_counter() + seconds
     # one pool of connections in this process: what is measured is the service, not 50 event loops
     limits = httpx.Limits(max_connections=len(people), max_keepalive_connections=len(people))
     async with httpx.AsyncClient(base_url=url, timeout=60, limits=limits) as http:
-        await asyncio.gather(*(annotate(http, token, task, pause, end, times) for token in people))
+        work = (
+            annotate(http, token, tasks[i % len(tasks)], pause, end, times) for i, token in enumerate(people)
+        )
+        await asyncio.gather(*work)
     return times
 
 
@@ -155,7 +167,9 @@ async def annotate(
     await asyncio.sleep(rng.random() * pause)
     while time.perf_counter() < end:
         lent = await http.post(f"/api/adaptations/{task}/lend", json={"n": 5}, headers=headers)
-        for question in lent.raise_for_status().json():
+        if not lent.raise_for_status().json():
+            raise RuntimeError("there are no questions left; give fewer --seconds")
+        for question in lent.json():
             if pause:
                 await asyncio.sleep(rng.expovariate(1 / pause))
             if time.perf_counter() >= end:
