@@ -1,5 +1,9 @@
 """Fixtures that all tests share."""
 
+import os
+import shutil
+from pathlib import Path
+
 import pytest
 import torch
 from hypothesis import settings
@@ -7,6 +11,13 @@ from hypothesis import settings
 from worlds import World, make_world
 
 torch.set_num_threads(1)  # beside other jobs, two threads wait for each other most of the time
+
+
+def pytest_configure() -> None:
+    """Temporary folders in memory where there is plenty: a busy disk makes whatever is kept for good wait."""
+    memory = Path("/dev/shm")
+    if os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 4 * 2**30:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
 
 
 # What passes once passes on every machine; `make fuzz` looks for new examples.

@@ -21,7 +21,8 @@ from cual.cli.output import counted
 from cual.cli.reading import read_options
 from worlds import World, make_world
 
-SMALL = ("--option", "head_options.hidden=16", "--option", "head_options.epochs=3", "--buffer", "60")
+QUICK = ("--option", "head_options.hidden=16", "--option", "head_options.epochs=3")
+SMALL = (*QUICK, "--buffer", "60", "--method", "cual")
 BUDGET = 8
 
 
@@ -101,7 +102,7 @@ def test_fit_reads_parquet(desk: Desk, world: World, tmp_path: Path) -> None:
 
 
 def test_fit_takes_method_seed_and_options(desk: Desk, tmp_path: Path) -> None:
-    options = ("--method", "er-entropy", "--seed", 7, "--option", "alpha=0.1", "--option", "then=top", *SMALL)
+    options = ("--method", "er-entropy", "--seed", 7, "--option", "alpha=0.1", "--option", "then=top", *QUICK, "--buffer", 60)
     done("fit", desk.first, "-o", tmp_path / "a", *options)
     agent = Agent.load(tmp_path / "a")
     assert (agent.method.name, agent.method.alpha, agent.method.then) == ("er-entropy", 0.1, "top")
@@ -119,9 +120,12 @@ def test_fit_takes_method_seed_and_options(desk: Desk, tmp_path: Path) -> None:
         (("--option", "ends_below_threshold=1"), "ends_below_threshold is 1"),
         (("--option", "alpha=7"), "alpha lies between 0 and 1"),
         (("--option", "head_options=3"), "head_options is 3"),
-        (("--option", "head_options.hiden=3"), "has no hiden; it has hidden, epochs"),
+        (("--option", "head_options.shrinc=3"), "has no shrinc; it has shrink, expand"),
         (("--option", "uncertainty_options.k=3"), "'fre' has no k; it has variance"),
-        (("--option", "head_options.hidden=0"), "head_options: hidden is at least 1, not 0"),
+        (
+            ("--method", "cual", "--option", "head_options.hidden=0"),
+            "head_options: hidden is at least 1, not 0",
+        ),
         (("--device", "abacus"), "no device 'abacus'"),
         (("--buffer", "0"), "buffer is at least 1"),
     ],
@@ -174,6 +178,7 @@ def test_adapt_from_a_file_is_what_the_library_does(desk: Desk, world: World, tm
     assert "Füchsin mit Schal" in said
     assert f"{task.labels_used} of {BUDGET}" in said
     assert str(task.outcome["ended"]) in said
+    assert str(task.outlook) in said
     rows = [json.loads(line) for line in ledger.read_text(encoding="utf-8").splitlines()]
     assert [(row["sample"], row["answer"]) for row in rows] == [(r["sample"], r["answer"]) for r in task.ledger]
     assert not (tmp_path / "v1.agent.task").exists()
@@ -346,6 +351,26 @@ def test_the_last_answer_can_still_be_corrected(desk: Desk) -> None:
     assert "typo" not in Agent.load(desk.next).classes_.tolist()
 
 
+def test_people_are_told_whether_another_question_is_worth_it(desk: Desk, world: World) -> None:
+    task = world.adapt(Agent.load(desk.agent))
+    outlooks: list[str] = []
+    while query := task.ask():
+        outlooks.append(str(task.outlook))
+        task.tell(query.id, {i: world.truth[i] for i in query.ids})
+    outlooks.append(str(task.outlook))
+    said = done(*desk.adapt, input=lines(*desk.typed(), "")).stdout
+    shown = [line for line in said.splitlines() if line.startswith("About")]
+    assert shown == outlooks
+    assert f"outlook        {outlooks[-1]}" in said
+
+
+def test_whoever_is_done_is_asked_no_more(desk: Desk) -> None:
+    answers = desk.typed(until=2)
+    said = done(*desk.adapt, input=lines(*answers, "d", "")).stdout
+    assert "2 of 8" in said
+    assert Agent.load(desk.next).history[0]["labels_used"] == 2
+
+
 def test_keys_are_explained_and_can_be_names(desk: Desk) -> None:
     ledger = desk.folder / "ledger.jsonl"
     result = done(*desk.adapt, "--ledger", ledger, input=lines("?", "=s", "?", "s", "=q", "q"))
@@ -455,7 +480,7 @@ def test_bench_run_writes_results_and_report_reads_them(desk: Desk, world: World
     labels = [*world.y, *world.truth.values()]
     np.savez(file, X=np.concatenate([world.X, world.pool]), y=np.array(labels))
     flags = ("--methods", "cual,er-random", "--first", 2, "--increment", 1, "--budget", "0.2", "--seeds", "0,1")
-    run = ("bench", "run", "--features", file, *flags, *SMALL[:4], "--out", results)
+    run = ("bench", "run", "--features", file, *flags, *QUICK, "--out", results)
     shown = done(*run)
     rows = [json.loads(line) for line in (results / "results.jsonl").read_text(encoding="utf-8").splitlines()]
     assert len(rows) == 2 * 2 * 2

@@ -366,7 +366,7 @@ def world(tmp_path):
     X = np.concatenate([rng.normal(0, 1, (60, 8)) + 8 * np.eye(8)[c] for c in range(3)]).astype(np.float16)
     with FeaturesWriter(tmp_path / "pool", 8, made=MADE, shard_rows=50) as writer:
         writer.append(X, [f"{i}" for i in range(180)])
-    options = {"head_options": {"hidden": 32}, "buffer": 100}
+    options = {"method": "cual", "head_options": {"hidden": 32}, "buffer": 100}
     agent = Agent.fit(X[:120], ["a"] * 60 + ["b"] * 60, encoder=MADE.fingerprint, **options)
     return agent, X, FeaturesFolder.open(tmp_path / "pool")
 
@@ -417,6 +417,6 @@ def test_features_of_another_encoder_are_refused(world, tmp_path):
     for use in (agent.predict, agent.predict_proba, agent.novelty, lambda X: agent.adapt(X, 10)):
         with pytest.raises(WrongEncoder, match=r"other@1.*toy@0123"):
             use(other)
-    assert Agent.fit(other[:120], ["a"] * 60 + ["b"] * 60, head_options={"hidden": 8}).encoder is None
+    assert Agent.fit(other[:120], ["a"] * 60 + ["b"] * 60, "cual", head_options={"hidden": 8}).encoder is None
     fitted = Agent.fit(FeaturesFolder.open(tmp_path / "other").X, ["a"] * 90 + ["b"] * 90)
     assert fitted.encoder == "other@1"

@@ -1,7 +1,7 @@
 """The service over HTTP, in this process, for tests: an app on a workspace, and visitors of all kinds."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -83,19 +83,32 @@ def site(service: Service, **settings: Any) -> Iterator[Site]:
         yield Site(service, app, url)
 
 
-def stream(app: FastAPI, path: str, chunks: Iterator[bytes], headers: dict[str, str]) -> tuple[int, int]:
-    """POST a body piece by piece, as a server hands it over: the status, and how many pieces were taken."""
-    taken, status = 0, 0
+def stream(
+    app: FastAPI,
+    path: str,
+    chunks: Iterator[bytes],
+    headers: dict[str, str],
+    sent: Callable[[Any], None] = lambda message: None,
+) -> tuple[int, int]:
+    """POST a body piece by piece, as a server hands it over: the status, and how many pieces were taken.
+
+    `sent` is called with each message of the answer; where it fails, the connection is gone.
+    """
+    taken, status, over = 0, 0, False
 
     async def receive() -> dict[str, Any]:
-        nonlocal taken
+        nonlocal taken, over
+        if over:
+            await asyncio.Event().wait()  # nothing more comes
         taken += 1
         piece = next(chunks, None)
+        over = piece is None
         return {"type": "http.request", "body": piece or b"", "more_body": piece is not None}
 
     async def send(message: Any) -> None:
         nonlocal status
         status = message.get("status", status)
+        sent(message)
 
     raw = [(k.lower().encode(), v.encode()) for k, v in {"Host": urlsplit(URL).netloc, **headers}.items()]
     where, _, query = path.partition("?")

@@ -8,7 +8,7 @@ import numpy as np
 from cual import Adaptation, Agent
 from cual.methods import methods
 
-SMALL: dict[str, Any] = {"head_options": {"hidden": 16, "epochs": 3}, "buffer": 60}
+SMALL: dict[str, Any] = {"method": "cual", "head_options": {"hidden": 16, "epochs": 3}, "buffer": 60}
 
 
 @dataclass
@@ -25,11 +25,11 @@ class World:
         return list(self.truth)
 
     def agent(self, **options: Any) -> Agent:
-        """An agent of the two known classes; heads that are not trained take no training options."""
-        options = {**SMALL, **options}
-        if methods[options.get("method", "cual")].head == "ridge":
-            del options["head_options"]
-        return Agent.fit(self.X, self.y, **options)
+        """An agent of the two known classes, by the paper's method unless another is named."""
+        given = {**SMALL, **options}
+        if methods[given["method"]].head == "ridge" and "head_options" not in options:
+            del given["head_options"]  # training options, and that head is not trained
+        return Agent.fit(self.X, self.y, **given)
 
     def adapt(self, agent: Agent | None = None, budget: float | int = 8) -> Adaptation:
         return (agent or self.agent()).adapt(self.pool, budget, ids=self.ids)

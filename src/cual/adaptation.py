@@ -62,7 +62,7 @@ class Adaptation:
     >>> rng = np.random.default_rng(0)
     >>> old, new = rng.normal(0, 1, (60, 8)), rng.normal(5, 1, (30, 8))
     >>> from cual import Agent
-    >>> agent = Agent.fit(old[:40], [0] * 40, head_options={"hidden": 32})
+    >>> agent = Agent.fit(old[:40], [0] * 40)
     >>> task = agent.adapt(np.concatenate([old[40:], new]), budget=4)
     >>> while query := task.ask():
     ...     task.tell(query.id, {i: 1 if i >= 20 else 0 for i in query.ids})

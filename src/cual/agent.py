@@ -35,7 +35,7 @@ class Agent:
 
     >>> rng = np.random.default_rng(0)
     >>> X = np.concatenate([rng.normal(c, 1, (30, 8)) for c in (0, 6)])
-    >>> agent = Agent.fit(X, ["cat"] * 30 + ["dog"] * 30, head_options={"hidden": 32})
+    >>> agent = Agent.fit(X, ["cat"] * 30 + ["dog"] * 30)
     >>> agent.predict(X[:1]).tolist(), agent.version, agent.classes_.tolist()
     (['cat'], 0, ['cat', 'dog'])
     """
@@ -58,7 +58,7 @@ class Agent:
         cls,
         X: ArrayLike,
         y: Any,
-        method: str | Method = "cual",
+        method: str | Method = "cual-plus",
         seed: int = 0,
         device: str | torch.device = "cpu",
         progress: Progress | None = None,

@@ -43,7 +43,7 @@ def one_thread() -> Iterator[None]:
 
 
 def small(**changes: Any) -> CualClassifier:
-    return CualClassifier(**{"hidden": 16, "epochs": 3, "buffer": 60, **changes})
+    return CualClassifier(**{"method": "cual", "hidden": 16, "epochs": 3, "buffer": 60, **changes})
 
 
 def test_every_check_of_scikit_learn_passes() -> None:
@@ -114,7 +114,7 @@ def test_an_adaptation_leaves_the_classifier_until_it_is_adopted(world: World) -
 
 def test_an_agent_on_other_features_is_refused(world: World) -> None:
     clf = small().fit(world.X, world.y)
-    narrow = Agent.fit(world.X[:, :5], world.y, head_options={"hidden": 4})
+    narrow = Agent.fit(world.X[:, :5], world.y, "cual", head_options={"hidden": 4})
     with pytest.raises(BadFeatures, match="5 wide"):
         clf.adopt(narrow)
 
@@ -122,7 +122,7 @@ def test_an_agent_on_other_features_is_refused(world: World) -> None:
 def test_pipeline_and_grid_search_on_digits() -> None:
     X, y = load_digits(return_X_y=True)
     X, y = X[y < 4], y[y < 4]
-    pipe = make_pipeline(MinMaxScaler(), CualClassifier(hidden=64, epochs=3))
+    pipe = make_pipeline(MinMaxScaler(), CualClassifier("cual", hidden=64, epochs=3))
     search = GridSearchCV(pipe, {"cualclassifier__epochs": [1, 20], "cualclassifier__method": ["cual"]}, cv=3)
     search.fit(X[::2], y[::2])
     assert search.best_params_["cualclassifier__epochs"] == 20

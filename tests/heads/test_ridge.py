@@ -109,6 +109,12 @@ def test_what_is_taken_back_was_never_there(kept: int, gone: int, soft: bool, se
     assert_same_weights(nothing.learn(lesson(stay), rng()), learned([stay]))
 
 
+@pytest.mark.parametrize(("width", "inner"), [(16, 512), (384, 1536), (768, 2048), (1024, 1024), (2048, 2048)])
+def test_narrow_features_are_expanded_if_asked_to(width: int, inner: int) -> None:
+    assert Ridge(width, expand=-1)._inner == inner
+    assert Ridge(width)._inner == width
+
+
 def test_sources_are_alike_and_replay_is_not_learned_again() -> None:
     a, b, c, d = (samples(8, seed) for seed in range(4))
     first = Ridge(width=D).learn(lesson(a), rng())
@@ -212,7 +218,7 @@ def test_one_dimension() -> None:
         ({"shrink": -0.1}, "shrink lies"),
         ({"shrink": float("inf")}, "shrink lies"),
         ({"shrink": "much"}, "shrink is 'much', but takes a number"),
-        ({"expand": -1}, "expand is at least 0"),
+        ({"expand": -2}, "expand is at least -1"),
         ({"expand": 0.5}, "expand is 0.5, but takes a whole number"),
         ({"widest": 0}, "widest is at least 1"),
     ],

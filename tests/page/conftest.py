@@ -126,6 +126,7 @@ class Window:
 
     def picture(self, name: str) -> None:
         PICTURES.mkdir(parents=True, exist_ok=True)
+        self.wait("() => [...document.images].every((i) => i.complete && i.naturalWidth > 0)")
         self.page.screenshot(path=PICTURES / f"{name}.png", animations="disabled")
 
     @property

@@ -15,7 +15,7 @@ from cual.errors import AlreadyFinished, NotAllowed
 from cual.serve.records import Role
 from running import running
 from serving import Service
-from visiting import Site, site
+from visiting import Site, site, stream
 from worlds import World
 
 
@@ -244,7 +244,9 @@ def test_what_can_be_seen_of_an_adaptation(here: Site) -> None:
     adaptation = here.service.start(12)
     at, client = f"/api/adaptations/{adaptation}", here.bearer(Role.reader)
     here.service.answer_all(adaptation)
-    assert client.get(at).json()["state"] == "review"
+    record = client.get(at).json()
+    assert record["state"] == "review"
+    assert "Another question is" in record["outlook"]
     shown = client.get(f"{at}/map").json()
     assert len(shown["x"]) == len(shown["label"]) == len(here.service.world.ids)
     scores = client.get(f"{at}/scores").json()
@@ -264,6 +266,7 @@ def test_what_can_be_seen_of_an_adaptation(here: Site) -> None:
     assert next(b for b in client.get(f"{at}/pseudo-labels").json() if b["row"] == row)["verdict"] == "reject"
     report = client.get(f"{at}/report")
     assert report.headers["content-type"].startswith("text/html")
+    assert record["outlook"] in report.text
     assert client.get("/api/jobs").json()[0]["state"] == "done"
 
 
@@ -378,6 +381,19 @@ def test_a_backup_by_http_can_be_restored(here: Site, tmp_path: Path) -> None:
     again = Workspace.restore(tmp_path / "backup", tmp_path / "elsewhere")
     assert again.adaptation(adaptation) == here.service.workspace.adaptation(adaptation)
     again.close()
+    assert int(answer.headers["content-length"]) == len(answer.content)
+    assert list(here.service.workspace.uploads.iterdir()) == []
+
+
+def test_a_backup_that_nobody_waits_for_leaves_nothing_behind(here: Site) -> None:
+    credentials = {"Authorization": f"Bearer {here.token(Role.admin)}"}
+
+    def hang_up(message: Any) -> None:
+        if message["type"] == "http.response.body":
+            raise OSError("the connection is gone")
+
+    with pytest.raises(Exception):  # noqa: B017, PT011  whatever the server makes of it
+        stream(here.app, "/api/backup", iter(()), credentials, hang_up)
     assert list(here.service.workspace.uploads.iterdir()) == []
 
 

@@ -146,13 +146,31 @@ def test_only_empty_places_are_restored_to(service: Service, tmp_path: Path) -> 
 # -- hostile and damaged ---------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def good(tmp_path: Path) -> Path:
-    workspace = Workspace.open(tmp_path / "w")
-    make_service(workspace, make_world())
-    file = workspace.backup(tmp_path / "good.backup")
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("good")
+    workspace = Workspace.open(folder / "w")
+    make_service(workspace, make_world()).start()
+    file = workspace.backup(folder / "good.backup")
     workspace.close()
     return file
+
+
+@pytest.fixture
+def good(made_once: Path, tmp_path: Path) -> Path:
+    return shutil.copy(made_once, tmp_path / "good.backup")
+
+
+def test_a_backup_of_an_older_cual_is_restored(good: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(good) as held:
+        row = json.loads(held.read("tables/adaptations.jsonl"))
+    told = row.pop("outlook")
+    old = {"manifest.json": '{"cual": "backup", "format": 1, "schema": 1}'}
+    old |= {"tables/adaptations.jsonl": json.dumps(row) + "\n"}
+    workspace = Workspace.restore(changed(good, **old), tmp_path / "new")
+    (record,) = workspace.adaptations()
+    assert (told is not None, record.outlook, record.state) == (True, None, "asking")
+    workspace.close()
 
 
 def changed(good: Path, **members: bytes | str | None) -> Path:
@@ -240,7 +258,8 @@ def test_sizes_are_limited(good: Path, tmp_path: Path) -> None:
         ({"tables/people.jsonl": b"[1]\n"}, DamagedFile),
         ({"tables/people.jsonl": b'{"id": 1}\n'}, DamagedFile),
         ({"tables/people.jsonl": b"no json\n"}, DamagedFile),
-        ({"tables/people.jsonl": b""}, None),
+        ({"tables/people.jsonl": b""}, DamagedFile),
+        ({"tables/jobs.jsonl": b""}, None),
     ],
 )
 def test_damaged_backups_leave_nothing_behind(

@@ -5,6 +5,8 @@ import os
 import signal
 import ssl
 import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import httpx
@@ -13,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 from cual import Client
 from cual.cli import app
-from cual.serve.supervisor import claimed, listen, where
+from cual.serve.supervisor import Worker, claimed, listen, where
 from running import running, until
 from worlds import World
 
@@ -127,8 +129,10 @@ def test_over_tls(tmp_path: Path) -> None:
         assert service.end(signal.SIGINT) == 0
 
 
-def test_the_terminal_of_a_person(tmp_path: Path) -> None:
-    """Backup, restore, invitations: without a service that runs."""
+def test_the_terminal_of_a_person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Backup, restore, invitations: without a service that runs, and where there is no browser."""
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "TERM"):
+        monkeypatch.delenv(name, raising=False)
     folder = tmp_path / "workspace"
     assert "no workspace" in refused("invite", folder, "Ada")
     assert "no workspace" in refused("serve", folder, "--backup", tmp_path / "b")
@@ -150,8 +154,9 @@ def test_the_terminal_of_a_person(tmp_path: Path) -> None:
     workspace.close()
     assert "backup" in cual("serve", folder, "--backup", tmp_path / "b.backup").stdout
     assert "exists" in refused("serve", folder, "--backup", tmp_path / "b.backup")
-    with running(tmp_path / "elsewhere", "--restore", str(tmp_path / "b.backup")) as service:
+    with running(tmp_path / "elsewhere", "--restore", str(tmp_path / "b.backup"), "--open") as service:
         assert Client(service.url, token).agents() == []
+        until(lambda: any("no browser" in line for line in service.log))
     assert "not empty" in refused("serve", tmp_path / "elsewhere", "--restore", tmp_path / "b.backup")
 
 
@@ -193,6 +198,37 @@ def test_ports(tmp_path: Path) -> None:
         assert "in use" in refused("serve", tmp_path / "w", "--port", taken)
     with listen("::1", None) as six:
         assert six.getsockname()[1] >= 8765
+
+
+@pytest.mark.parametrize(("browser", "display"), [("", ""), ("true %s", ""), ("true %s &", ":0")])
+def test_a_browser_is_opened_where_there_is_one(browser: str, display: str) -> None:
+    """One that would take the terminal from the service is none."""
+    code = "from cual.cli.serve import _opened; print(_opened('http://127.0.0.1'))"
+    surroundings = {"BROWSER": browser, "DISPLAY": display, "PATH": "/bin" if browser else "/nowhere"}
+    told = subprocess.run([sys.executable, "-c", code], env=surroundings, capture_output=True, text=True)
+    assert told.stdout.strip() == str(bool(display)), told.stderr
+
+
+def test_a_worker_that_is_being_begun_is_ended_as_well(tmp_path: Path) -> None:
+    ends: list[threading.Thread] = []
+
+    class Dying(Worker):
+        """Ends at once; the second lives, and is begun while somebody ends all of it."""
+
+        def _begin(self) -> subprocess.Popen[bytes]:
+            if not ends:
+                ends.append(threading.Thread(target=self.end))
+                return subprocess.Popen(["true"])
+            ends[0].start()
+            ends[0].join(0.2)
+            return subprocess.Popen(["sleep", "600"])
+
+    worker = Dying(tmp_path)
+    worker.start()
+    until(lambda: ends[0].ident is not None)
+    ends[0].join(60)
+    assert not ends[0].is_alive()
+    assert not worker.alive()
 
 
 def test_one_service_per_workspace(tmp_path: Path) -> None:

@@ -96,6 +96,7 @@ def test_the_loop_of_the_library_works_from_afar(admin: Client, here: Site) -> N
     assert np.allclose(admin.predict_proba(agent, service.world.pool), local.predict_proba(service.world.pool))
     assert np.allclose(admin.novelty(agent, service.world.pool), local.novelty(service.world.pool), rtol=1e-4)
     assert task.state.result_version == 1
+    assert "Another question is" in (task.state.outlook or "")
     assert [row["iteration"] for row in task.history()] == list(range(len(task.history())))
     assert admin.roll_back(agent, 0).version == 0
 
@@ -225,6 +226,15 @@ def test_a_backup_is_written(admin: Client, tmp_path: Path) -> None:
     assert (tmp_path / "backup").read_bytes()[:2] == b"PK"
     with pytest.raises(FileExistsError):
         admin.backup(tmp_path / "backup")
+
+
+def test_a_backup_that_is_refused_leaves_no_file(here: Site, url: str, tmp_path: Path) -> None:
+    with Client(url, here.token(Role.annotator)) as client, pytest.raises(NotAllowed, match="admin"):
+        client.backup(tmp_path / "backup")
+    nobody = Client("http://127.0.0.1:1", "token")
+    with nobody, pytest.raises(Unavailable):
+        nobody.backup(tmp_path / "backup")
+    assert list(tmp_path.glob("backup*")) == []
 
 
 def test_a_service_that_comes_back_is_waited_for(here: Site) -> None:

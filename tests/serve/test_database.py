@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from cual.errors import BadOption, NewerFormat
 from cual.serve import tables as db
-from cual.serve.database import Database, as_url, migrate
+from cual.serve.database import MIGRATIONS, Database, as_url, migrate
 
 
 @pytest.fixture
@@ -18,9 +18,10 @@ def database(tmp_path: Path, database_url: str | None) -> Database:
 
 
 def test_tables_are_made_once(database: Database) -> None:
-    assert migrate(database) == migrate(database) == 1
+    newest = 1 + len(MIGRATIONS)
+    assert migrate(database) == migrate(database) == newest
     with database.reading() as c:
-        assert c.execute(sa.select(db.schema.c.version)).scalars().all() == [1]
+        assert c.execute(sa.select(db.schema.c.version)).scalars().all() == [newest]
         assert set(sa.inspect(c).get_table_names()) == set(db.metadata.tables)
 
 
@@ -41,11 +42,11 @@ def test_two_that_start_at_once_migrate_once(tmp_path: Path, database_url: str |
         thread.join()
     assert not failures
     with Database(url).reading() as c:
-        assert c.execute(sa.select(db.schema.c.version)).scalars().all() == [1]
+        assert c.execute(sa.select(db.schema.c.version)).scalars().all() == [1 + len(MIGRATIONS)]
 
 
 def test_migrations_run_in_order_from_the_version_that_is_there(database: Database) -> None:
-    migrate(database)
+    migrate(database, [])
 
     def second(c: sa.Connection) -> None:
         c.execute(sa.text("CREATE TABLE added (n INTEGER)"))
@@ -59,8 +60,34 @@ def test_migrations_run_in_order_from_the_version_that_is_there(database: Databa
         assert c.execute(sa.text("SELECT n FROM added")).scalars().all() == [3]
 
 
-def test_a_migration_that_fails_leaves_everything_as_it_was(database: Database) -> None:
+def test_tables_of_the_first_version_become_those_of_today(database: Database) -> None:
+    migrate(database, [])
+    with database.writing() as c:
+        c.execute(sa.text("ALTER TABLE adaptations DROP COLUMN outlook"))
+    assert migrate(database) == 1 + len(MIGRATIONS)
+    with database.reading() as c:
+        for table in db.metadata.sorted_tables:
+            there = {column["name"] for column in sa.inspect(c).get_columns(table.name)}
+            assert there == set(table.columns.keys())
+            c.execute(sa.select(table))
+
+
+def test_errors_do_not_repeat_what_was_written(database: Database) -> None:
     migrate(database)
+
+    def twice() -> None:
+        with database.writing() as c:
+            for _ in range(2):
+                c.execute(sa.insert(db.people).values(name="hush", role="admin"))
+
+    with pytest.raises(sa.exc.IntegrityError) as caught:
+        twice()
+    told = str(caught.value).replace("DETAIL:  Key (name)=(hush)", "")  # which PostgreSQL itself says
+    assert "hush" not in told
+
+
+def test_a_migration_that_fails_leaves_everything_as_it_was(database: Database) -> None:
+    migrate(database, [])
 
     def broken(c: sa.Connection) -> None:
         c.execute(sa.text("CREATE TABLE half (n INTEGER)"))

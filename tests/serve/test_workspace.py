@@ -116,8 +116,12 @@ def test_what_people_see_on_the_way(service: Service) -> None:
     assert w.scores(record.id)["rounds"] == 0
     assert w.history(record.id) == w.pseudo_labels(record.id) == []
     assert set(w.map(record.id)["state"]) == {"old"}
+    assert record.outlook is None
     service.work()
     record = w.adaptation(record.id)
+    task = service.world.adapt(service.world.agent(), budget=7)
+    task.ask()
+    assert record.outlook == str(task.outlook)
     assert (record.state, record.round, record.spent, record.asked_in_round) == ("asking", 0, 0, 3)
     assert record.suggested_classes == ["cat", "dog"]
     assert record.next.startswith("3 questions of round 1")
@@ -133,6 +137,9 @@ def test_map_scores_and_pseudo_labels_agree(service: Service) -> None:
     adaptation = service.start()
     record = service.answer_all(adaptation)
     believed = w.pseudo_labels(adaptation)
+    task = service.world.answer_all(service.world.adapt(service.world.agent()))
+    assert record.outlook == str(task.outlook)
+    assert {row["sample"]: row["doubt"] for row in believed} == pytest.approx(task.doubts)
     assert (record.state, record.ended) == ("review", "all iterations are used")
     assert [row["doubt"] for row in believed] == sorted((row["doubt"] for row in believed), reverse=True)
     shown = w.map(adaptation)
@@ -316,6 +323,7 @@ def test_the_report_is_one_page_and_escapes_everything(workspace: Workspace, wor
     workspace.answer(adaptation, service.ann, {q.id: f"<b>{evil}" for q in lent})
     service.work()
     page = workspace.report(adaptation)
+    assert "Another question is" in page
     assert "<script" not in page
     assert html.escape(f"<b>{evil}") in page
     assert page.count("<svg") == len(workspace.history(adaptation))

@@ -53,7 +53,7 @@ class CualClassifier(ClassifierMixin, BaseEstimator):
     --------
     >>> rng = np.random.default_rng(0)
     >>> X, new = np.concatenate([rng.normal(c, 1, (40, 8)) for c in (0, 6)]), rng.normal(-6, 1, (30, 8))
-    >>> clf = CualClassifier(hidden=32).fit(X, ["cat"] * 40 + ["dog"] * 40)
+    >>> clf = CualClassifier().fit(X, ["cat"] * 40 + ["dog"] * 40)
     >>> task = clf.adapt(np.concatenate([X[::4], new]), budget=3)
     >>> while query := task.ask():
     ...     task.tell(query.id, {i: "owl" if i >= 20 else "cat" for i in query.ids})
@@ -65,7 +65,7 @@ class CualClassifier(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        method: str | Method = "cual",
+        method: str | Method = "cual-plus",
         *,
         random_state: int | np.random.RandomState | None = 0,
         buffer: int | None = None,

@@ -38,7 +38,7 @@ def add_to(app: typer.Typer) -> None:
 def fit(
     features: Features_,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="AGENT", help="Where to write the agent.")],
-    method: Annotated[str, typer.Option(help="How it will adapt later: cual, er-entropy, oracle, …")] = "cual",
+    method: Annotated[str, typer.Option(help="How it will adapt later: cual-plus, cual (the paper), er-entropy, …")] = "cual-plus",
     seed: Annotated[int, typer.Option(help="Everything random derives from it.")] = 0,
     buffer: Annotated[
         int | None, typer.Option(help="Samples to remember of the past; 2500 if not given.")
@@ -249,6 +249,7 @@ def _summarise(task: "Adaptation", agent: "Agent", output: Path) -> None:
                 "labels used": f"{outcome['labels_used']} of {outcome['budget']}{skipped}",
                 "pseudo-labels": str(outcome["pseudo_labels"]),
                 "ended because": outcome["ended"],
+                "outlook": str(task.outlook),
                 "agent": f"{escape(str(output))} (version {agent.version}, {len(agent.names)} classes)",
             }
         ),

@@ -14,6 +14,7 @@ from cual.types import Label
 
 KEYS = """Type the name of its class, known or new. Enter takes the suggestion.
 ? lists the classes, s skips (cannot tell), u goes back to the answer before, q saves and quits.
+d is done: it asks no more and learns from what was answered.
 A class that is called like a key is typed with = before it: =s"""
 COLOURS = {"novel": "magenta", "ambiguous": "yellow", "old": "blue"}
 
@@ -65,6 +66,7 @@ class Questions:
                     f"\n[bold]Round {query.iteration + 1}[/bold]: {counted(len(query), 'question')}",
                     highlight=False,
                 )
+                out.print(str(self._task.outlook), style="dim", highlight=False)
             first = (query.ids[0], query.scores[0], query.zones[0], query.suggestions[0])
             self._ask(Question(query.id, *first))
         self._keep()
@@ -73,6 +75,7 @@ class Questions:
 
     def _confirm(self) -> None:
         """The last chance to correct the last answers; input that ends here has said all it had to."""
+        out.print(f"\n{self._task.outlook}", style="dim", highlight=False)
         while True:
             try:
                 text = out.input("\nNo more questions. Enter learns, u goes back to the last answer, q quits: ")
@@ -92,6 +95,9 @@ class Questions:
             text = out.input(self._prompt(question)).strip()
             if text == "q":
                 raise LeftOpen
+            if text == "d":
+                self._task.stop()
+                return self._keep()
             if text == "?":
                 out.print(escape(self._classes()), highlight=False)
             elif text == "u":

@@ -141,10 +141,19 @@ def _run(
     def started() -> None:
         out.print(f"\n  {address}\n", highlight=False, markup=False, soft_wrap=True)
         err.print("Open this address to sign in; it works once. Ctrl-C ends the service.", style="dim")
-        if open:
-            webbrowser.open(address)
+        if open and not _opened(address):
+            err.print("There is no browser to open it with here.", style="yellow")
 
     supervisor.run(app, settings, held, worker, tls, started)
+
+
+def _opened(address: str) -> bool:
+    """Whether a browser with a window could be begun; one in the terminal would take it from the service."""
+    try:
+        browser = webbrowser.get()
+        return type(browser) is not webbrowser.GenericBrowser and browser.open(address)
+    except (webbrowser.Error, OSError):
+        return False
 
 
 def _write_backup(folder: Path, database: str | None, file: Path) -> None:

@@ -160,9 +160,8 @@ class Client(Connection):
         return RemoteAdaptation(self, int(self.post("/api/adaptations", json=body, once=True)["id"]))
 
     def backup(self, path: str | Path) -> None:
-        """Write the whole workspace to one file."""
-        with Path(path).open("xb") as file:
-            file.write(self._send("POST", "/api/backup").content)
+        """Write the whole workspace to one new file."""
+        self.fetch("/api/backup", Path(path))
 
 
 def _npy(array: Array) -> bytes:

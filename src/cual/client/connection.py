@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import httpx
@@ -48,6 +49,24 @@ class Connection:
         """The JSON that a POST request gives; with ``once=True`` it is never sent twice."""
         response = self._send("POST", url, **how)
         return response.json() if response.content else None
+
+    def fetch(self, url: str, file: Path) -> None:
+        """Write what a POST request gives to a new file, however long it takes and however large it is."""
+        patient = httpx.Timeout(self._http.timeout.connect, read=None)
+        try:
+            with file.open("xb") as target, self._http.stream("POST", url, timeout=patient) as response:
+                if not response.is_success:
+                    response.read()
+                _checked(response)
+                for part in response.iter_bytes():
+                    target.write(part)
+        except FileExistsError:
+            raise
+        except BaseException as error:
+            file.unlink(missing_ok=True)
+            if isinstance(error, httpx.TransportError):
+                raise Unavailable(f"no service answers at {self._http.base_url}: {error}") from error
+            raise
 
     def _send(self, method: str, url: str, once: bool = False, **how: Any) -> httpx.Response:
         """Send until there is an answer. What must not be done twice is sent again only if it never arrived."""

@@ -48,6 +48,8 @@ class RemoteState:
     new_classes: tuple[Label, ...]
     result_version: int | None
     error: str | None
+    outlook: str | None = None
+    """Whether another question is worth it, in words."""
 
 
 @dataclass(frozen=True)

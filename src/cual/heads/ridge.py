@@ -22,6 +22,7 @@ BLOCK = 256  # columns: T is symmetric, so only blocks on and below its diagonal
 NO_SAMPLES = 1e-3  # a class that weighs less has none: such a mean is not worth much, and hardly exact
 ROUNDING = 1e-9  # less weight than this is what taking soft labels back has left
 NO_LOGIT = -1e30  # of a class without samples: below all others, and finite
+NARROW = 1024  # features narrower than this are expanded, if asked to
 LEAST_SHARE = 1e-3  # of the total variance, least ridge: classes of one sample leave no variance within
 LEAST_VARIANCE = 1e-6  # of a unit vector, least ridge: features may not vary at all
 
@@ -58,7 +59,8 @@ class Ridge:
     shrink
         Ridge on the covariance, in units of its mean variance. Hardly matters between 0.1 and 1.
     expand
-        Random ReLU features, relu(R x) as unit vectors, that stand in for the features x; 0 for none.
+        Random ReLU features, relu(R x) as unit vectors, that stand in for the features x; 0 for none, −1 for four
+        times as many, 512 to 2048, where features are narrower than 1024: too few for a linear discriminant.
     widest
         Features wider than this are projected at random to this width, unless they are expanded.
 
@@ -87,7 +89,9 @@ class Ridge:
     def __init__(self, width: int, shrink: float = 0.5, expand: int = 0, widest: int = 4096) -> None:
         self.width = width
         self.shrink = check.number("shrink", shrink, 0, 1000, without_low=True)
-        self.expand, self.widest = check.whole("expand", expand, 0), check.whole("widest", widest)
+        self.expand, self.widest = check.whole("expand", expand, -1), check.whole("widest", widest)
+        if self.expand < 0:
+            self.expand = min(2048, max(512, 4 * width)) if width < NARROW else 0
         self._seed = 0
         self._offset = torch.zeros(self._inner, dtype=torch.float64)
         self._counts = torch.zeros(0, dtype=torch.float64)

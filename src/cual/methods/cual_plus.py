@@ -16,8 +16,14 @@ CUAL_PLUS = add(
         ends_below_threshold=False,  # angles saturate: far outside can be no farther than two deviations
         iterations=4,
         head="ridge",
+        head_options={"expand": -1},
     )
 )
 ORACLE_RIDGE = add(
-    ORACLE.but(name="oracle-ridge", summary="every label of every pool, closed-form head", head="ridge")
+    ORACLE.but(
+        name="oracle-ridge",
+        summary="every label of every pool, closed-form head",
+        head="ridge",
+        head_options={"expand": -1},
+    )
 )

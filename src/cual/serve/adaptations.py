@@ -212,6 +212,7 @@ def record(c: Connection, held: Row[Any]) -> AdaptationRecord:
         "state",
         "round",
         "ended",
+        "outlook",
         "result_version",
         "error",
     )

@@ -24,7 +24,13 @@ BUSY_SECONDS = 60
 _MIGRATION_LOCK = 0x6375616C  # "cual": any number that no other program takes for its advisory lock
 
 Migration = Callable[[Connection], None]
-MIGRATIONS: Sequence[Migration] = ()
+
+
+def _add_outlook(c: Connection) -> None:
+    c.execute(sa.text("ALTER TABLE adaptations ADD COLUMN outlook TEXT"))
+
+
+MIGRATIONS: Sequence[Migration] = (_add_outlook,)
 """From one schema version to the next, the first from 1 to 2. A new database is made as `metadata` says."""
 
 
@@ -105,10 +111,11 @@ def as_url(url: str) -> sa.URL:
 
 
 def _engine(url: sa.URL) -> Engine:
+    """Errors get into the log, so they do not repeat what was to be written (`hide_parameters`)."""
     if url.get_backend_name() != "sqlite":
-        return sa.create_engine(url, pool_pre_ping=True, pool_size=10, max_overflow=30)
+        return sa.create_engine(url, hide_parameters=True, pool_pre_ping=True, pool_size=10, max_overflow=30)
     arguments = {"timeout": BUSY_SECONDS, "check_same_thread": False}
-    engine = sa.create_engine(url, pool_size=64, max_overflow=64, connect_args=arguments)
+    engine = sa.create_engine(url, hide_parameters=True, pool_size=64, max_overflow=64, connect_args=arguments)
 
     def connected(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # transactions begin when we say so, not when the driver thinks

@@ -5,6 +5,7 @@
 
 import argparse
 import getpass
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from cual.agent import Agent
+from cual.errors import CualError
 from cual.pool import Pool
 from cual.serve.accounts import Accounts
 from cual.serve.records import Person
@@ -56,16 +58,21 @@ def demo_data(seed: int = 0) -> DemoData:
 def make_demo(folder: str | Path, database: str | None = None) -> Workspace:
     """A workspace with an agent, a pool of pictures, and an adaptation that asks as soon as it is served.
 
-    An existing one is opened as it is, so that what was answered in it stays.
+    An existing one is opened as it is, so that what was answered in it stays; one that was left half made is
+    completed.
     """
     workspace = Workspace.open(folder, database)
-    if workspace.agents():
+    if workspace.adaptations():
         return workspace
     data = demo_data()
-    agent = Agent.fit(data.X[data.first], [data.y[i] for i in data.first], method="cual-plus")
-    held = workspace.add_agent("Digits", agent)
-    pool = Pool(data.X[data.pool], ids=[f"digit-{i:04d}" for i in data.pool])
-    made = workspace.add_pool("New digits", pool, held.id, pictures=drawn(data.images[data.pool]))
+    held = next(iter(workspace.agents()), None)
+    if held is None:
+        agent = Agent.fit(data.X[data.first], [data.y[i] for i in data.first], method="cual-plus")
+        held = workspace.add_agent("Digits", agent)
+    made = next(iter(workspace.pools()), None)
+    if made is None:
+        pool = Pool(data.X[data.pool], ids=[f"digit-{i:04d}" for i in data.pool])
+        made = workspace.add_pool("New digits", pool, held.id, pictures=drawn(data.images[data.pool]))
     Worker(workspace).run_until_idle()
     owner = Accounts(workspace.database).owner(_user())
     workspace.start(held.id, made.id, BUDGET, Person(owner.id, owner.name, owner.role))
@@ -91,4 +98,7 @@ def drawn(images: AnyArray) -> AnyArray:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="where to make the workspace")
-    make_demo(parser.parse_args().folder).close()
+    try:
+        make_demo(parser.parse_args().folder).close()
+    except CualError as error:
+        sys.exit(f"error: {error}")

@@ -5,6 +5,7 @@ import os
 import shutil
 import zipfile
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from cual.types import AnyArray, Progress
 
 MOST_BYTES = 16 * 2**30
 """What an .npz may unpack to: it is read into memory."""
+_AT_ONCE = 32
 
 
 def prepare(home: Home, claim: Claim, progress: Progress) -> None:
@@ -47,7 +49,7 @@ def prepare(home: Home, claim: Claim, progress: Progress) -> None:
         skipped += pictures.write(folder, items, progress)
     _write_map(folder, pool, progress)
     write_bytes(folder / pools.SKIPPED, json.dumps(skipped).encode())
-    os.sync()  # thousands of small files: once for all of them
+    settle(folder)
     with home.database.writing() as c:
         if not jobs.holds(c, claim):
             return
@@ -55,6 +57,24 @@ def prepare(home: Home, claim: Claim, progress: Progress) -> None:
         c.execute(sa.update(db.pools).where(db.pools.c.id == claim.pool).values(**values))
         jobs.finished(c, claim)
     shutil.rmtree(folder / pools.SOURCE, ignore_errors=True)
+
+
+def settle(folder: Path) -> None:
+    """Have everything on the disk before the database says so: what it was made of is removed then."""
+    paths: list[Path] = []
+    for where, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if name != pools.SOURCE]
+        paths += [*(Path(where, name) for name in files), Path(where)]
+    with ThreadPoolExecutor(_AT_ONCE) as threads:  # those that wait together are written together
+        list(threads.map(_sync, paths))
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 # -- features --------------------------------------------------------------------------------------------------

@@ -129,6 +129,8 @@ class AdaptationRecord:
     """What happens next, for people: one sentence."""
     ended: str | None
     """Why the loop is over."""
+    outlook: str | None
+    """Whether another question is worth it, for people, as of the last step; None before the first."""
     progress: Progress | None
     new_classes: list[Label]
     """Classes that answers named and the base version does not know, in the order of the questions."""

@@ -50,7 +50,8 @@ def _cards(adaptation: AdaptationRecord, history: Sequence[Row]) -> str:
         for what, value, colour in cards
     )
     ended = f" The loop ended because {_text(adaptation.ended)}." if adaptation.ended else ""
-    return f"<div class=cards>{drawn}</div><p class=note>New classes: {_text(new)}.{ended}</p>"
+    ahead = f" {_text(adaptation.outlook)}" if adaptation.outlook else ""
+    return f"<div class=cards>{drawn}</div><p class=note>New classes: {_text(new)}.{ended}{ahead}</p>"
 
 
 def _rounds(history: Sequence[Row]) -> str:

@@ -25,6 +25,8 @@ from cual.types import Row
 
 MOST_BYTES = 2**40
 """What a backup may unpack to."""
+LATER = {"adaptations": ("outlook",)}
+"""Columns that migrations have added: backups of an older cual lack them, and they may be empty."""
 
 
 def restore(path: Path, folder: Path, database: str | None = None, most_bytes: int = MOST_BYTES) -> Home:
@@ -42,7 +44,8 @@ def restore(path: Path, folder: Path, database: str | None = None, most_bytes: i
         if folder.exists() and not there:
             folder.rmdir()
         if isinstance(error, _DAMAGE) and not isinstance(error, CualError | OperationalError):
-            raise DamagedFile(f"{path} is not a whole backup: {error}") from error
+            why = str(error).partition("\n")[0]  # what a database adds is not for people
+            raise DamagedFile(f"{path} is not a whole backup: {why}") from error
         raise
 
 
@@ -85,10 +88,8 @@ def _checked(path: Path, packed: zipfile.ZipFile, most_bytes: int) -> list[zipfi
     if manifest.get("cual") != "backup":
         raise ForeignFile(f"{path} is not a backup of a workspace")
     newest = 1 + len(MIGRATIONS)
-    if manifest.get("format") != FORMAT or manifest.get("schema") != newest:
-        raise NewerFormat(
-            f"{path} was written by another version of cual; restore it with that one, then update"
-        )
+    if manifest.get("format") != FORMAT or manifest.get("schema") not in range(1, newest + 1):
+        raise NewerFormat(f"{path} was written by a newer version of cual: update cual")
     tables = {f"tables/{name}.jsonl" for name in db.metadata.tables if name not in LEFT_OUT}
     for member in members:
         known = member.filename in tables or member.filename == MANIFEST or ALLOWED.fullmatch(member.filename)
@@ -159,7 +160,7 @@ def _check_rows(c: Connection) -> None:
 
 def _row(table: sa.Table, line: bytes) -> Row:
     try:
-        row = json.loads(line)
+        row = {**dict.fromkeys(LATER.get(table.name, ())), **json.loads(line)}
         for column in table.columns:
             if isinstance(column.type, db.Moment) and row[column.name] is not None:
                 row[column.name] = datetime.fromtimestamp(float(row[column.name]), UTC)

@@ -47,7 +47,7 @@ def advance(home: Home, claim: Claim, progress: Progress) -> None:
         if query is not None:
             _ask(c, said.held.id, task, query)
         values = {"state": "review" if query is None else "asking", "round": len(task.rounds) - 1}
-        _commit(c, claim, said, folder.name, **values, ended=task.ended)
+        _commit(c, claim, said, folder.name, task, **values)
     _drop_earlier(folder)
 
 
@@ -71,7 +71,7 @@ def finish(home: Home, claim: Claim, progress: Progress) -> None:
                 return
             values["suggestions_right"] = _suggestions_right(c, said.held.id)
             number = agents.add_version(home, c, said.held.agent, file, values)
-            _commit(c, claim, said, folder.name, state="finished", result_version=number, ended=task.ended)
+            _commit(c, claim, said, folder.name, task, state="finished", result_version=number)
     finally:
         file.unlink(missing_ok=True)
     for left in file.parent.iterdir():  # of attempts that were killed, whole or half written
@@ -160,8 +160,10 @@ def _still(c: Connection, claim: Claim, said: Said) -> bool:
     return True
 
 
-def _commit(c: Connection, claim: Claim, said: Said, folder: str, **values: Any) -> None:
+def _commit(c: Connection, claim: Claim, said: Said, folder: str, task: Adaptation, **values: Any) -> None:
     told = {"folder": folder, "told": said.last_answer, "reviewed": said.last_review, "error": None}
+    ahead = task.outlook
+    told |= {"ended": task.ended, "outlook": None if ahead.novel is None else str(ahead)}
     c.execute(sa.update(db.adaptations).where(db.adaptations.c.id == said.held.id).values(**told, **values))
     jobs.finished(c, claim)
 

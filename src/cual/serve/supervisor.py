@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import IO
 
 import uvicorn
 from fastapi import FastAPI
@@ -48,6 +49,8 @@ class Worker:
         self._environment = {**os.environ, **({} if database is None else {"CUAL_DATABASE": database})}
         self._process: subprocess.Popen[bytes] | None = None
         self._ending = threading.Event()
+        self._lock = threading.Lock()
+        """Held while a worker is begun: none may be begun behind the back of `end`."""
         self._thread = threading.Thread(target=self._keep, name="worker", daemon=True)
 
     def start(self) -> None:
@@ -63,8 +66,9 @@ class Worker:
 
     def end(self) -> None:
         """Ask it to go; a job that it leaves is done again by the next."""
-        self._ending.set()
-        process = self._process
+        with self._lock:
+            self._ending.set()
+            process = self._process
         if process is None:
             return
         process.terminate()
@@ -90,9 +94,11 @@ class Worker:
                 return
             pause = 0.1 if time.monotonic() - began > _LONG_LIFE else min(2 * pause, _LONGEST_PAUSE)
             log.warning("the worker has ended with %d; another begins in %.1f s", code, pause)
-            if self._ending.wait(pause):
-                return
-            self._process = self._begin()
+            self._ending.wait(pause)
+            with self._lock:
+                if self._ending.is_set():
+                    return
+                self._process = self._begin()
 
 
 @dataclass(frozen=True)
@@ -125,17 +131,27 @@ def claimed(folder: Path) -> Generator[Callable[[str], None]]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / _LOCK).open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _locked(lock):
             known = where(folder)
             at = f" at {known.url}" if known is not None else ""
-            raise FolderInUse(f"{folder} is being served already{at}") from None
+            raise FolderInUse(f"{folder} is being served already{at}")
 
         def told(url: str) -> None:
             write_bytes(folder / _WHERE, json.dumps({"url": url, "pid": os.getpid()}).encode())
 
         yield told
+
+
+def _locked(lock: IO[str]) -> bool:
+    """Whether the lock is ours now. Whoever only looks (`where`) has it for a moment; that is waited for."""
+    for _ in range(20):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(0.02)
+        else:
+            return True
+    return False
 
 
 def listen(host: str, port: int | None, default: int = 8765) -> socket.socket:

@@ -150,6 +150,7 @@ adaptations = sa.Table(
     Column("round", Integer, nullable=False, default=-1),
     Column("stopped", Boolean, nullable=False, default=False),
     Column("ended", Text),
+    Column("outlook", Text),
     Column("error", Text),
     Column("result_version", Integer),
     Column("folder", String(50)),  # which of its folders holds what the learner knew at the last commit

@@ -83,12 +83,12 @@ class Worker:
         """Do jobs as they come, until the end."""
         while not self._ending.is_set():
             try:
-                busy = self.run_once()
+                pause = 0.0 if self.run_once() else POLL
             except SQLAlchemyError as error:
                 log.error("the database does not answer: %s", type(error).__name__)
-                busy = False
-            if not busy:
-                self._ending.wait(POLL)
+                pause = BEAT
+            if pause:
+                self._ending.wait(pause)
 
     def _reporter(self, claim: Claim, heart: "_Heart") -> Report:
         looked = time.monotonic()

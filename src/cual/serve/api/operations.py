@@ -1,14 +1,15 @@
 """For whoever runs the service: health, metrics, jobs, backup, and the API's own description."""
 
+import os
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 import sqlalchemy as sa
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
-from starlette.background import BackgroundTask
+from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 
 import cual
 from cual.serve.api.common import Admin, InSettings, InWorkspace, Reader, problems
@@ -20,6 +21,7 @@ from cual.serve.visitors import allowed, person_of
 from cual.serve.workspace import Workspace
 
 router = APIRouter(tags=["operations"])
+_PART = 2**20
 
 
 @dataclass(frozen=True)
@@ -66,17 +68,25 @@ def jobs(person: Reader, workspace: InWorkspace) -> list[JobRecord]:
     },
     response_class=Response,
 )
-def backup(person: Admin, workspace: InWorkspace) -> FileResponse:
+def backup(person: Admin, workspace: InWorkspace) -> StreamingResponse:
     """The whole workspace as one file, for `cual serve NEW --restore FILE`."""
-    file = workspace.folder / "uploads" / f"{uuid.uuid4().hex}.backup"
+    file = workspace.uploads / f"{uuid.uuid4().hex}.backup"
     try:
-        workspace.backup(file)
-    except BaseException:
-        file.unlink(missing_ok=True)
-        raise
+        held = workspace.backup(file).open("rb")
+    finally:
+        file.unlink(missing_ok=True)  # it stays until it is closed, which it is however the request ends
     name = f"cual-{datetime.now(UTC):%Y%m%d-%H%M%S}.backup"
-    gone = BackgroundTask(file.unlink, missing_ok=True)
-    return FileResponse(file, media_type="application/octet-stream", filename=name, background=gone)
+    headers = {
+        "Content-Disposition": f'attachment; filename="{name}"',
+        "Content-Length": str(os.fstat(held.fileno()).st_size),
+    }
+    return StreamingResponse(_parts(held), headers=headers, media_type="application/octet-stream")
+
+
+def _parts(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        while part := file.read(_PART):
+            yield part
 
 
 @router.get("/api/openapi.json", include_in_schema=False)

@@ -64,11 +64,15 @@ class Keys(Element, component="keys.js"):
         Key to the verb it stands for; the verb comes back in the event "act".
     leaving
         Verbs that take a tile off the board.
+    onward
+        Verbs that leave it there, and after which the next tile has the focus.
     """
 
-    def __init__(self, verbs: Mapping[str, str], leaving: Sequence[str] = ()) -> None:
+    def __init__(
+        self, verbs: Mapping[str, str], leaving: Sequence[str] = (), onward: Sequence[str] = ()
+    ) -> None:
         super().__init__()
-        self.props.update({"verbs": dict(verbs), "leaving": list(leaving)})
+        self.props.update({"verbs": dict(verbs), "leaving": list(leaving), "onward": list(onward)})
 
     def on_act(self, handler: Handler[GenericEventArguments]) -> None:
         self.on("act", handler)
@@ -80,10 +84,6 @@ class Keys(Element, component="keys.js"):
 
     def focus(self, tile: int) -> None:
         self.run_method("focusTile", str(tile))
-
-    def next_after(self, tile: int) -> None:
-        """Deselect everything and go on to the tile after this one."""
-        self.run_method("nextAfter", str(tile))
 
     def restore(self, ids: Sequence[int]) -> None:
         """Bring back tiles that were dimmed for something that then failed."""

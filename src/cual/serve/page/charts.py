@@ -72,7 +72,14 @@ def map_options(points: Mapping[str, Sequence[Any]], kind: PoolKind, address: st
     return {
         "animation": False,
         "grid": {"left": 8, "right": 8, "top": 44, "bottom": 8},
-        "legend": {"top": 0, "itemGap": 16, "textStyle": {":color": _INK}, ":inactiveColor": _LINE},
+        "legend": {
+            "top": 0,
+            "itemGap": 16,
+            "itemWidth": 14,
+            "itemHeight": 14,
+            "textStyle": {":color": _INK},
+            ":inactiveColor": _LINE,
+        },
         "xAxis": {"type": "value", "scale": True, "show": False},
         "yAxis": {"type": "value", "scale": True, "show": False},
         "dataZoom": [{"type": "inside", "xAxisIndex": 0}, {"type": "inside", "yAxisIndex": 0}],

@@ -12,6 +12,7 @@ export default {
     verbs: { type: Object, default: () => ({}) }, // key: verb
     classes: { type: Object, default: () => ({}) }, // key: index of a class
     leaving: { type: Array, default: () => [] }, // verbs after which a tile leaves the board
+    onward: { type: Array, default: () => [] }, // verbs after which it stays, and the focus goes on to the next
   },
   render: () => null,
   mounted() {
@@ -68,12 +69,6 @@ export default {
     },
     focusTile(id) {
       this.go(document.querySelector(`[data-tile="${CSS.escape(id)}"]`));
-    },
-    nextAfter(id) {
-      const tiles = this.tiles();
-      for (const tile of tiles) this.select(tile, false);
-      const at = tiles.findIndex((tile) => tile.dataset.tile === id);
-      this.go(tiles[at + 1] ?? tiles[at]);
     },
     restore(ids) {
       for (const id of ids) {
@@ -154,6 +149,12 @@ export default {
           this.place = 0;
           document.activeElement?.blur();
         }
+      }
+      if (this.onward.includes(verb) && ids.length) {
+        for (const tile of targets) this.select(tile, false);
+        const tiles = this.tiles();
+        const last = tiles.indexOf(targets[targets.length - 1]);
+        this.go(tiles[last + 1] ?? tiles[last]);
       }
       this.$emit("act", { verb, ids, ...more });
     },

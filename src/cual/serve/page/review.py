@@ -40,7 +40,7 @@ class Review:
         self._one_at_a_time = asyncio.Lock()
         self._buttons: dict[Label, tuple[El, El]] = {}
         may = self._viewer.may(Role.annotator)
-        self._keys = Keys(_VERBS if may else {"?": "help"})
+        self._keys = Keys(_VERBS if may else {"?": "help"}, onward=("confirm", "reject"))
         self._keys.on_act(self._act)
         self._help = help_dialog(REVIEW_KEYS)
         with El("div", classes="desk"):
@@ -149,6 +149,7 @@ class Review:
             await asked(self._viewer.workspace.review, self._page.record.id, person, verdicts)
         except CualError as error:
             complain(error)
+            self._keys.focus(rows[0])
             return
         for row in self._rows:
             if row["row"] in verdicts:
@@ -157,4 +158,3 @@ class Review:
         said = f"{len(rows)} {'confirmed' if act.verb == 'confirm' else 'rejected'}."
         self._note.say(said)
         self._page.frame.announce(said)
-        self._keys.next_after(rows[-1])

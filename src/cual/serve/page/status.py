@@ -1,4 +1,4 @@
-"""The strip that is always visible: labels spent and left, this round's questions, and what happens next."""
+"""The strip that is always visible: labels spent, this round's questions, what happens next, what is left."""
 
 from cual.serve.page.elements import El
 from cual.serve.page.frame import Frame
@@ -21,6 +21,7 @@ class Status:
                 self._round_meter = Meter("Answered in this round")
             with El("div", classes="next"):
                 self._next = El("div", classes="wrap")
+                self._outlook = El("div", classes="outlook soft wrap")
                 self._work = Meter("The learner's progress")
             self.buttons = El("div", classes="line")
 
@@ -34,6 +35,8 @@ class Status:
         self.buttons.set_visibility(record.state in ("asking", "thinking") and record.ended is None)
         thinking = record.state == "thinking"
         self._next.say(" ".join(part for part in (record.next, stage_text(record.progress)) if part))
+        self._outlook.say(record.outlook or "")
+        self._outlook.set_visibility(record.outlook is not None)
         self._work.set_visibility(thinking)
         if thinking:
             self._work.follow(record.progress)

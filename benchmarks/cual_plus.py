@@ -1,0 +1,238 @@
+"""What the parts of cual-plus are worth, how flat its constants are, and how it stands hard conditions.
+
+    python benchmarks/cual_plus.py ablations|flatness|conditions|outlook [--data ../shared/data] [--seeds 0,1,2]
+        [--files cifar100-super-r50,places50-r50] [--jobs 2] [--out out/cual-plus.jsonl]
+
+Every line of the table is one variant: accuracy over tasks (mean ± deviation over seeds), classes never found,
+precision and recall of the pseudo-labels. Finished streams are kept in --out and not run again. Accuracy, not
+time. `flatness` belongs on seeds that no reported figure uses (10, 11, …).
+"""
+
+import argparse
+import importlib
+import json
+import multiprocessing
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from cual.agent import Agent
+from cual.bench.annotators import Recorded
+from cual.bench.rows import Truth
+from cual.bench.streams import Protocol, make_stream
+from cual.features import Features
+from cual.transduction import PrototypeLearner
+
+FILES = {  # first, increment, budget, buffer: the protocol of ../shared/data/README.md
+    "eurosat-r50": (2, 1, 0.005, 2500),
+    "cifar100-super-r50": (4, 2, 0.005, 2500),
+    "places50-r50": (10, 5, 0.0125, 5000),
+}
+# A key with a dot is a constant of a module; "width" projects the features; other capitals are the protocol's.
+VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
+    "ablations": {
+        "whole": {},
+        "no votes of neighbours": {"transduction.NEIGHBOUR_WEIGHT": 0.0},
+        "no crowd in the labels": {"transduction.CROWD_WEIGHT": 0.0},
+        "no crowd in the novelty": {"NO_CROWD": True},
+        "no refinement": {"transduction.REFINEMENTS": 1},
+        "no second space": {"NO_SECOND_SPACE": True},
+        "no whitening": {"transduction.SHRINK": 1000.0},
+        "first questions at random": {"first": "random"},
+        "later questions at random": {"then": "random"},
+        "all questions at once": {"first_share": 1.0, "iterations": 1},
+        "no pseudo-labels": {"pseudo": ""},
+    },
+    "flatness": {
+        "as it is": {},
+        "whitening shrink 0.03": {"transduction.SHRINK": 0.03},
+        "whitening shrink 0.3": {"transduction.SHRINK": 0.3},
+        "head shrink 0.25": {"head_options": {"shrink": 0.25}},
+        "head shrink 1": {"head_options": {"shrink": 1.0}},
+        "answers count 1.5": {"transduction.ANSWER_WEIGHT": 1.5},
+        "answers count 6": {"transduction.ANSWER_WEIGHT": 6.0},
+        "least share 0.15": {"transduction.LEAST_SHARE": 0.15},
+        "least share 0.5": {"transduction.LEAST_SHARE": 0.5},
+        "neighbours count 1.5": {"transduction.NEIGHBOUR_WEIGHT": 1.5},
+        "neighbours count 6": {"transduction.NEIGHBOUR_WEIGHT": 6.0},
+        "crowd counts 0.5": {"transduction.CROWD_WEIGHT": 0.5},
+        "crowd counts 2": {"transduction.CROWD_WEIGHT": 2.0},
+        "5 in the crowd": {"neighbours.CROWD": 5},
+        "20 in the crowd": {"neighbours.CROWD": 20},
+        "first share 0.4": {"first_share": 0.4},
+        "first share 0.8": {"first_share": 0.8},
+    },
+    "conditions": {
+        "as it is": {},
+        "20 % wrong answers": {"WRONG": 0.2},
+        "384-d projection": {"WIDTH": 384},
+        "64-d projection": {"WIDTH": 64},
+        "features not normalised (×100 ± 30 %)": {"SCALE": True},
+        "rare 1:10": {"RARITY": 10.0},
+        "rare 1:50": {"RARITY": 50.0},
+        "half of the budget": {"BUDGET": 0.5},
+        "a quarter of the budget": {"BUDGET": 0.25},
+        "a tenth of the budget": {"BUDGET": 0.1},
+    },
+    "outlook": {"as it is": {}, "rare 1:10": {"RARITY": 10.0}},
+}
+
+
+@lru_cache(maxsize=1)
+def load(path: str, width: int, scale: bool) -> tuple[Any, Any]:
+    with np.load(path) as held:
+        X, y = held["X"].astype(np.float32), held["y"].astype(np.int64)
+    if width:
+        X = X @ (np.random.default_rng(0).standard_normal((X.shape[1], width)).astype(np.float32) / width**0.5)
+    if scale:
+        X = X * (100 * np.random.default_rng(0).uniform(0.7, 1.3, (len(X), 1)).astype(np.float32))
+    return X, y
+
+
+def run(job: tuple[str, str, dict[str, Any], str, int, Path]) -> dict[str, Any]:
+    """One stream, as one row."""
+    kind, variant, changes, file, seed, data = job
+    torch.set_num_threads(1)
+    options = dict(changes)
+    for key in [key for key in options if "." in key]:
+        module, constant = key.split(".")
+        setattr(importlib.import_module(f"cual.{module}"), constant, options.pop(key))
+    if options.pop("NO_SECOND_SPACE", False):
+        PrototypeLearner._taught = lambda self, space, found: self._agent.head
+    if options.pop("NO_CROWD", False):
+        space = importlib.import_module("cual.transduction").Space
+        space.novelty = lambda self, U, nearest: self.angle.deviations(1 - (U @ self.old.T).max(dim=1).values)
+    X, y = load(str(data / f"{file}.npz"), options.pop("WIDTH", 0), options.pop("SCALE", False))
+    first, increment, budget, buffer = FILES[file]
+    budget *= options.pop("BUDGET", 1.0)
+    wrong, rarity = options.pop("WRONG", 0.0), options.pop("RARITY", None)
+    truth = Truth.of(Features(X, y))
+    stream = make_stream(y, Protocol(first=first, increment=increment, rarity=rarity), seed)
+    agent = Agent.fit(X[stream.first], y[stream.first], "cual-plus", seed, buffer=buffer, **options)
+    tasks: list[dict[str, Any]] = []
+    for task in stream.tasks:
+        annotator = Recorded(
+            truth.labels, truth.classes(stream.introduced(task.number)), seed, task.number, wrong
+        )
+        count = max(1, round(budget * len(task.rows)))
+        adaptation = agent.adapt(X[task.rows], count, ids=task.rows)
+        guesses: list[float | None] = []
+        while query := adaptation.ask():
+            guesses.append(adaptation.outlook.novel)
+            adaptation.tell(query.id, annotator.answer(query.ids))
+        agent = adaptation.finish()
+        tasks.append(row_of(task, adaptation, agent, stream, X, y) | {"guesses": guesses})
+    novel = sum(t["novel"] - t["asked_novel"] for t in tasks)
+    right, given = sum(t["right"] for t in tasks), sum(t["given"] for t in tasks)
+    return {
+        "kind": kind,
+        "variant": variant,
+        "file": file,
+        "seed": seed,
+        "accuracy": float(np.mean([t["accuracy"] for t in tasks])),
+        "missed": len(np.unique(y)) - len(agent.classes_),
+        "precision": right / max(1, given),
+        "recall": right / max(1, novel),
+        "tasks": tasks,
+    }
+
+
+def row_of(task: Any, adaptation: Any, agent: Agent, stream: Any, X: Any, y: Any) -> dict[str, Any]:
+    test = stream.test_rows(task.number)
+    predicted, new = agent.predict(X[test]), set(task.new)
+    believed = adaptation.pseudo_labels
+    labelled_novel = [i for i in (*believed, *adaptation.answers) if int(y[i]) in new]
+    return {
+        "accuracy": float(
+            np.mean([(predicted[y[test] == c] == c).mean() for c in stream.introduced(task.number)])
+        ),
+        "pool": len(task.rows),
+        "novel": int(np.isin(y[task.rows], task.new).sum()),
+        "asked_novel": sum(int(y[i]) in new for i in adaptation.answers),
+        "given": len(believed),
+        "right": sum(int(y[i]) == c for i, c in believed.items()),
+        "guess_novel": adaptation.outlook.novel,
+        "guess_left": adaptation.outlook.left,
+        "left": int(np.isin(y[task.rows], task.new).sum()) - len(labelled_novel),
+    }
+
+
+def table(rows: list[dict[str, Any]], kind: str) -> Iterator[str]:
+    files = list(dict.fromkeys(r["file"] for r in rows))
+    yield "| variant | " + " | ".join(f"{f} | missed | precision / recall" for f in files) + " |"
+    yield "| --- |" + " ---: | ---: | ---: |" * len(files)
+    for variant in VARIANTS[kind]:
+        cells: list[str] = []
+        for file in files:
+            mine = [r for r in rows if r["variant"] == variant and r["file"] == file]
+            if not mine:
+                cells += ["", "", ""]
+                continue
+            accuracy = 100 * np.array([r["accuracy"] for r in mine])
+            right, recall = (100 * np.mean([r[k] for r in mine]) for k in ("precision", "recall"))
+            missed = sum(r["missed"] for r in mine)
+            cells += [
+                f"{accuracy.mean():.1f} ± {accuracy.std():.1f}",
+                str(missed),
+                f"{right:.0f} / {recall:.0f}",
+            ]
+        yield f"| {variant} | " + " | ".join(cells) + " |"
+
+
+def outlook_table(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Errors of the estimates, in percent of the pool: mean (bias) and mean absolute."""
+    yield "| variant | file | novel before any answer | novel at the end | left at the end | truly left |"
+    yield "| --- | --- | ---: | ---: | ---: | ---: |"
+    for variant, file in dict.fromkeys((r["variant"], r["file"]) for r in rows):
+        tasks = [t for r in rows if (r["variant"], r["file"]) == (variant, file) for t in r["tasks"]]
+        cells: list[str] = []
+        for guess, truth in (("guesses", "novel"), ("guess_novel", "novel"), ("guess_left", "left")):
+            said = [(t[guess][0] if guess == "guesses" else t[guess], t) for t in tasks if t[guess]]
+            errors = np.array([100 * (g - t[truth]) / t["pool"] for g, t in said])
+            cells.append(f"{errors.mean():+.1f}, |{np.abs(errors).mean():.1f}|")
+        left = np.mean([100 * t["left"] / t["pool"] for t in tasks])
+        yield f"| {variant} | {file} | " + " | ".join(cells) + f" | {left:.1f} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", choices=list(VARIANTS), nargs="?", default="outlook")
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--files", default=",".join(FILES))
+    parser.add_argument("--seeds", default="0,1,2")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("out/cual-plus.jsonl"))
+    args = parser.parse_args()
+    files = [f for f in args.files.split(",") if (args.data / f"{f}.npz").exists()]
+    if not files:
+        print(f"skipped: no features in {args.data}")
+        return
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    rows = [json.loads(line) for line in args.out.read_text().splitlines()] if args.out.exists() else []
+    done = {(r["kind"], r["variant"], r["file"], r["seed"]) for r in rows}
+    seeds = [int(seed) for seed in args.seeds.split(",")]
+    jobs = [
+        (args.kind, variant, changes, file, seed, args.data)
+        for variant, changes in VARIANTS[args.kind].items()
+        for file in files
+        for seed in seeds
+        if (args.kind, variant, file, seed) not in done
+    ]
+    with multiprocessing.get_context("spawn").Pool(args.jobs, maxtasksperchild=1) as pool:
+        for n, row in enumerate(pool.imap_unordered(run, jobs), 1):
+            rows.append(row)
+            with args.out.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            print(f"\r{n} of {len(jobs)} streams", end="", flush=True)
+    print()
+    mine = [r for r in rows if r["kind"] == args.kind and r["file"] in files and r["seed"] in seeds]
+    for line in outlook_table(mine) if args.kind == "outlook" else table(mine, args.kind):
+        print(line)
+
+
+if __name__ == "__main__":
+    main()
