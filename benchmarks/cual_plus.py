@@ -1,7 +1,7 @@
 """What the parts of cual-plus are worth, how flat its constants are, and how it stands hard conditions.
 
     python benchmarks/cual_plus.py ablations|flatness|conditions|outlook [--data ../shared/data] [--seeds 0,1,2]
-        [--files cifar100-super-r50,places50-r50] [--jobs 2] [--out out/cual-plus.jsonl]
+        [--files cifar100-super-r50,places50-r50] [--variants "20 % wrong answers;rare 1:50"] [--jobs 2] [--out out/cual-plus.jsonl]
 
 Every line of the table is one variant: accuracy over tasks (mean ± deviation over seeds), classes never found,
 precision and recall of the pseudo-labels. Finished streams are kept in --out and not run again. Accuracy, not
@@ -204,6 +204,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--files", default=",".join(FILES))
     parser.add_argument("--seeds", default="0,1,2")
+    parser.add_argument("--variants", help="only these, separated by semicolons")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("out/cual-plus.jsonl"))
     args = parser.parse_args()
@@ -218,6 +219,7 @@ def main() -> None:
     jobs = [
         (args.kind, variant, changes, file, seed, args.data)
         for variant, changes in VARIANTS[args.kind].items()
+        if not args.variants or variant in args.variants.split(";")
         for file in files
         for seed in seeds
         if (args.kind, variant, file, seed) not in done

@@ -21,7 +21,7 @@ from cual.types import Row
 
 SETTING = Setting(
     DIGITS,
-    methods=("oracle", "cual", "er-entropy", "er-random"),
+    methods=("oracle", "cual-plus", "cual", "er-entropy", "er-random"),
     seeds=(0, 1, 2),
     first=2,
     increment=1,

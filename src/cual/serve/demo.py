@@ -95,10 +95,14 @@ def drawn(images: AnyArray) -> AnyArray:
     return np.stack([np.asarray(Image.fromarray(i).resize(size, Image.Resampling.BICUBIC)) for i in ink])
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m cual.serve.demo", description=__doc__)
     parser.add_argument("folder", type=Path, help="where to make the workspace")
     try:
-        make_demo(parser.parse_args().folder).close()
+        make_demo(parser.parse_args(arguments).folder).close()
     except CualError as error:
         sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()
