@@ -42,6 +42,10 @@ def test_an_adaptation_tells_what_is_left(world: World, method: str) -> None:
     task.tell(query.id, {i: world.truth[i] for i in query.ids})
     novel = sum(world.truth[i] not in ("cat", "dog") for i in query.ids)
     assert task.outlook.left == pytest.approx(max(0, first.left - novel))
+    if (query := task.ask()) and method == "cual-plus":  # believes at the end, and says so before
+        told = sum(world.truth[i] not in ("cat", "dog") for i in task.answers)
+        assert task.pseudo_labels == {}
+        assert task.outlook.left < task.outlook.novel - told
     world.answer_all(task)
     truth = sum(name not in ("cat", "dog") for name in world.truth.values())
     assert task.outlook.novel == pytest.approx(truth, abs=6)

@@ -210,7 +210,7 @@ class Adaptation:
             return outlook(math.nan, 0, 0, 0, 0)
         said = {sample: answer for sample, answer in self._journal.answers.items() if answer is not SKIP}
         novel = [self._row_of[sample] for sample, answer in said.items() if answer not in self.agent.names]
-        labelled = np.concatenate([np.array(novel, dtype=np.int64), self._believed()[0]])
+        labelled = np.concatenate([np.array(novel, dtype=np.int64), self._believed()[0], self._foreseen()])
         since = int(np.isin(labelled, self.rounds[-1].rows).sum())
         return outlook(self.rounds[-1].novel, len(labelled) - since, since, len(novel), len(said))
 
@@ -404,6 +404,15 @@ class Adaptation:
         kept = np.isin(classes, [self._names.index(name) for name in self._alive()])
         kept &= ~np.isin(rows, np.concatenate([self._told_rows(), self._rejected_rows()]))
         return rows[kept], classes[kept]
+
+    def _foreseen(self) -> IntArray:
+        """Rows that a method which believes only at the end would believe if nobody were asked any more."""
+        if self.ended is not None or not self.agent.method.believes_last:
+            return np.empty(0, np.int64)
+        this = self.rounds[-1]
+        taken = np.isin(this.classes, [self._names.index(name) for name in self._novel_alive()])
+        rows = this.rows[taken & (this.scores > this.threshold.value)]
+        return np.setdiff1d(rows, np.concatenate([self._told_rows(), self._rejected_rows()]))
 
     def _accepted(self) -> Accepted:
         said = [

@@ -216,7 +216,17 @@ class Agent:
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Class probabilities (n, classes), columns in the order of `classes_`."""
-        return torch.softmax(self._logits(X), dim=1).cpu().numpy()
+        return torch.softmax(self._sureness * self._logits(X), dim=1).cpu().numpy()
+
+    @cached_property
+    def _sureness(self) -> float:
+        """Factor on logits: a head in closed form is far too sure of itself, so what is held out sets it."""
+        if self.head.REPLAYS or not len(self.validation):
+            return 1.0
+        logits, y = self.head.logits(self.validation.X), self.validation.y
+        factors = 2.0 ** torch.linspace(-12, 0, 49)
+        losses = [float(torch.nn.functional.cross_entropy(float(f) * logits, y)) for f in factors]
+        return float(factors[int(np.argmin(losses))])
 
     def novelty(self, X: ArrayLike) -> FloatArray:
         """S⁰ of each sample, the distance to the nearest known class; above `threshold` is probably novel."""

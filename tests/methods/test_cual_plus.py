@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from cual import Adaptation, Agent
 
@@ -68,3 +69,13 @@ def test_a_rare_class_is_found() -> None:
     _, agent = adapted(X[keep], y[keep], known=3, budget=6)
     assert 3 in agent.classes_
     assert (agent.predict(X[rare]) == 3).mean() > 0.9
+
+
+def test_probabilities_are_about_as_sure_as_right() -> None:
+    X, y = blobs(5, 80, 64, spread=0.25)
+    agent = Agent.fit(X, y)
+    fresh, truth = blobs(5, 200, 64, seed=1, spread=0.25)
+    right = agent.predict(fresh) == truth
+    assert 0.3 < right.mean() < 0.97  # hard enough to be unsure
+    assert agent.predict_proba(fresh).max(axis=1).mean() == pytest.approx(right.mean(), abs=0.1)
+    assert torch.softmax(agent.head.logits(torch.from_numpy(fresh)), dim=1).max(dim=1).values.mean() > 0.95
