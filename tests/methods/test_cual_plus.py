@@ -77,5 +77,6 @@ def test_probabilities_are_about_as_sure_as_right() -> None:
     fresh, truth = blobs(5, 200, 64, seed=1, spread=0.25)
     right = agent.predict(fresh) == truth
     assert 0.3 < right.mean() < 0.97  # hard enough to be unsure
-    assert agent.predict_proba(fresh).max(axis=1).mean() == pytest.approx(right.mean(), abs=0.1)
-    assert torch.softmax(agent.head.logits(torch.from_numpy(fresh)), dim=1).max(dim=1).values.mean() > 0.95
+    sure = agent.predict_proba(fresh).max(axis=1).mean()
+    as_it_is = float(torch.softmax(agent.head.logits(torch.from_numpy(fresh)), dim=1).max(dim=1).values.mean())
+    assert abs(sure - right.mean()) < 0.1 < as_it_is - right.mean()
