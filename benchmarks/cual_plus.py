@@ -1,7 +1,8 @@
 """What the parts of cual-plus are worth, how flat its constants are, and how it stands hard conditions.
 
     python benchmarks/cual_plus.py ablations|flatness|conditions|outlook [--data ../shared/data] [--seeds 0,1,2]
-        [--files cifar100-super-r50,places50-r50] [--variants "20 % wrong answers;rare 1:50"] [--jobs 2] [--out out/cual-plus.jsonl]
+        [--files cifar100-super-r50,places50-r50] [--variants "20 % wrong answers;rare 1:50"] [--jobs 2]
+        [--out out/cual-plus.jsonl]
 
 Every line of the table is one variant: accuracy over tasks (mean ± deviation over seeds), classes never found,
 precision and recall of the pseudo-labels. Finished streams are kept in --out and not run again. Accuracy, not

@@ -211,8 +211,12 @@ class Adaptation:
         said = {sample: answer for sample, answer in self._journal.answers.items() if answer is not SKIP}
         novel = [self._row_of[sample] for sample, answer in said.items() if answer not in self.agent.names]
         labelled = np.concatenate([np.array(novel, dtype=np.int64), self._believed()[0], self._foreseen()])
-        since = int(np.isin(labelled, self.rounds[-1].rows).sum())
-        return outlook(self.rounds[-1].novel, len(labelled) - since, since, len(novel), len(said))
+        last = self.rounds[-1]
+        since = int(np.isin(labelled, last.rows).sum())
+        # Of those believed since, some are old: as many as old samples lie above the threshold, in proportion.
+        above = int((last.scores > last.threshold.value).sum())
+        wrong = last.taken_for_novel * min(1.0, len(last.pseudo_rows) / max(1, above))
+        return outlook(last.novel, len(labelled) - since, max(0.0, since - wrong), len(novel), len(said))
 
     @property
     def outcome(self) -> Row:
@@ -252,8 +256,19 @@ class Adaptation:
         threshold = scored.threshold or t_inner(scored.validation, method.stds)
         none = np.empty(0, np.int64)
         novel = novel_samples(scored)
+        mistaken = float((scored.validation > threshold.value).double().mean()) * (len(rows) - novel)
         this = Round(
-            i, rows, scored.scores, scored.classes, threshold, none, none, none, none.astype("f4"), novel
+            i,
+            rows,
+            scored.scores,
+            scored.classes,
+            threshold,
+            none,
+            none,
+            none,
+            none.astype("f4"),
+            novel,
+            mistaken,
         )
         self.rounds.append(this)
         if method.ends_below_threshold and not (scored.scores > threshold.value).any():

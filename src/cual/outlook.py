@@ -67,7 +67,7 @@ def novel_samples(scored: Scored) -> float:
     return max(0.0, len(scored.scores) - float((below <= OLD_HALF).sum()) / OLD_HALF)
 
 
-def outlook(unsettled: float, before: int, since: int, said_novel: int, said: int) -> Outlook:
+def outlook(unsettled: float, before: int, since: float, said_novel: int, said: int) -> Outlook:
     """The outlook of an adaptation.
 
     Parameters
@@ -75,7 +75,7 @@ def outlook(unsettled: float, before: int, since: int, said_novel: int, said: in
     unsettled
         Novel samples among those that had no label when the pool was last scored; NaN if it never was.
     before, since
-        Novel labels, answers and pseudo-labels, that were given before that and since.
+        Novel samples that got a label, an answer or a pseudo-label, before that and since.
     said_novel, said
         Answers that named a novel class, and all answers.
 

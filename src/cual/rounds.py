@@ -28,6 +28,8 @@ class Round:
     """How doubtful each pseudo-label is, 0 … 1."""
     novel: float = math.nan
     """How many of `rows` are probably novel."""
+    taken_for_novel: float = 0.0
+    """How many of `rows` are probably old and lie above the threshold all the same."""
 
     @property
     def zones(self) -> AnyArray:
@@ -59,7 +61,7 @@ class Round:
     def state(self) -> dict[str, Tensor]:
         t = self.threshold
         arrays = {name: torch.from_numpy(getattr(self, name)) for name in _ROUND_ARRAYS}
-        numbers = torch.tensor([t.value, t.mean, t.std, self.novel], dtype=torch.float64)
+        numbers = torch.tensor([t.value, t.mean, t.std, self.novel, self.taken_for_novel], dtype=torch.float64)
         return {**arrays, "threshold": numbers}
 
     @classmethod
@@ -67,8 +69,10 @@ class Round:
         arrays = {name: state[name].numpy() for name in _ROUND_ARRAYS if name in state}
         if "pseudo_doubts" not in arrays:  # saved before there were doubts
             arrays["pseudo_doubts"] = np.ones(len(arrays["pseudo_rows"]), np.float32)
-        *threshold, novel = [*state["threshold"].tolist(), math.nan][:4]
-        return cls(iteration, threshold=Threshold(*threshold), novel=novel, **arrays)
+        value, mean, std, *rest = state["threshold"].tolist()
+        estimates = dict(zip(_ESTIMATES, rest, strict=False))  # earlier versions saved none
+        return cls(iteration, threshold=Threshold(value, mean, std), **arrays, **estimates)
 
 
+_ESTIMATES = ("novel", "taken_for_novel")
 _ROUND_ARRAYS = ("rows", "scores", "classes", "asked", "pseudo_rows", "pseudo_classes", "pseudo_doubts")

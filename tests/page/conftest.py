@@ -176,7 +176,7 @@ def service(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Generato
 
 @pytest.fixture
 def own_service(example: Path, tmp_path: Path) -> Generator[Service]:
-    """One for a test that kills it."""
+    """One for a test that kills it, or that needs it as it was made."""
     yield from _served(example, tmp_path)
 
 

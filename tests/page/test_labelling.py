@@ -11,9 +11,9 @@ pytestmark = pytest.mark.page
 
 
 def test_a_whole_adaptation_by_keyboard_alone(
-    service: Any, window: Callable[..., Any], truth: Sequence[str]
+    own_service: Any, window: Callable[..., Any], truth: Sequence[str]
 ) -> None:
-    seen = window(service.address)
+    seen = window(own_service.address)
     tab_to(seen, "Answer questions")
     seen.page.keyboard.press("Enter")
     assert next_tile(seen) is not None
@@ -50,7 +50,7 @@ def test_a_whole_adaptation_by_keyboard_alone(
     assert seen.errors == []
     assert seen.strangers == []
 
-    predicted = predictions(service, truth)
+    predicted = predictions(own_service, truth)
     right = sum(said == truth[i] for i, said in enumerate(predicted)) / len(predicted)
     assert right > 0.75
     assert set(predicted) >= set(new)

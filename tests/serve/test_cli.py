@@ -1,5 +1,6 @@
 """`cual serve` and `cual invite` as processes: what they print, refuse and survive."""
 
+import fcntl
 import json
 import os
 import signal
@@ -241,6 +242,17 @@ def test_one_service_per_workspace(tmp_path: Path) -> None:
     held = where(tmp_path)
     assert held is not None
     assert not held.running
+
+
+def test_whoever_only_looks_is_not_taken_for_a_service(tmp_path: Path) -> None:
+    with claimed(tmp_path) as told:
+        told("http://127.0.0.1:1")
+    with (tmp_path / ".serving.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        looked = threading.Timer(0.1, fcntl.flock, (lock, fcntl.LOCK_UN))
+        looked.start()
+        with claimed(tmp_path):
+            looked.join()
 
 
 def test_help_comes_without_the_service() -> None:

@@ -1,6 +1,7 @@
 """Pools: from memory, from images, text and features on disk; pictures made anew; nothing from elsewhere."""
 
 import io
+import os
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -104,6 +105,24 @@ def test_pictures_come_as_files_or_images_too(workspace: Workspace, world: World
         assert max(shown.size) == 512
     with pytest.raises(NotFound):
         workspace.picture(record.id, 2)
+
+
+def test_all_of_a_pool_is_on_the_disk_before_it_is_ready(
+    workspace: Workspace, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[str] = set()
+
+    def noted(handle: int) -> None:
+        synced.add(os.readlink(f"/proc/self/fd/{handle}"))
+
+    agent = workspace.add_agent("animals", world.agent()).id
+    pictures = np.zeros((len(world.ids), 4, 4), np.uint8)
+    pool = workspace.add_pool("p", Pool(world.pool, world.ids), agent, pictures=pictures).id
+    monkeypatch.setattr(preparing.os, "fsync", noted)
+    work_until_idle(workspace)
+    folder = workspace.home.pool_folder(pool)
+    assert {str(path) for path in (folder, *folder.rglob("*"))} <= synced
+    assert len(list((folder / "pictures").iterdir())) == len(world.ids)
 
 
 def test_texts_come_back_as_they_are(workspace: Workspace, world: World) -> None:

@@ -21,8 +21,8 @@ def demo(
 ) -> None:
     """See it work: handwritten digits, two at first, then a new one at a time, with 2 % of the labels.
 
-    Compares cual-plus and the paper's cual with entropy queries, random queries and the fully supervised Oracle, prints a table and
-    writes one page that shows what was asked and why. About a minute.
+    Compares cual-plus and the paper's cual with entropy queries, random queries and the fully supervised
+    Oracle, prints a table and writes one page that shows what was asked and why. About a minute.
 
     [cyan]cual demo[/cyan]
     """

@@ -38,7 +38,9 @@ def add_to(app: typer.Typer) -> None:
 def fit(
     features: Features_,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="AGENT", help="Where to write the agent.")],
-    method: Annotated[str, typer.Option(help="How it will adapt later: cual-plus, cual (the paper), er-entropy, …")] = "cual-plus",
+    method: Annotated[
+        str, typer.Option(help="How it will adapt: cual-plus, cual (the paper), er-entropy, …")
+    ] = "cual-plus",
     seed: Annotated[int, typer.Option(help="Everything random derives from it.")] = 0,
     buffer: Annotated[
         int | None, typer.Option(help="Samples to remember of the past; 2500 if not given.")

@@ -59,8 +59,8 @@ class Ridge:
     shrink
         Ridge on the covariance, in units of its mean variance. Hardly matters between 0.1 and 1.
     expand
-        Random ReLU features, relu(R x) as unit vectors, that stand in for the features x; 0 for none, −1 for four
-        times as many, 512 to 2048, where features are narrower than 1024: too few for a linear discriminant.
+        Random ReLU features, relu(R x) as unit vectors, that stand in for the features x; 0 for none, −1 for
+        four times as many, 512 to 2048, where features are narrower than 1024.
     widest
         Features wider than this are projected at random to this width, unless they are expanded.
 
