@@ -102,7 +102,19 @@ def test_fit_reads_parquet(desk: Desk, world: World, tmp_path: Path) -> None:
 
 
 def test_fit_takes_method_seed_and_options(desk: Desk, tmp_path: Path) -> None:
-    options = ("--method", "er-entropy", "--seed", 7, "--option", "alpha=0.1", "--option", "then=top", *QUICK, "--buffer", 60)
+    options = (
+        "--method",
+        "er-entropy",
+        "--seed",
+        7,
+        "--option",
+        "alpha=0.1",
+        "--option",
+        "then=top",
+        *QUICK,
+        "--buffer",
+        60,
+    )
     done("fit", desk.first, "-o", tmp_path / "a", *options)
     agent = Agent.load(tmp_path / "a")
     assert (agent.method.name, agent.method.alpha, agent.method.then) == ("er-entropy", 0.1, "top")

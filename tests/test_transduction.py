@@ -100,6 +100,16 @@ def test_the_whole_pool_is_labelled_from_two_answers_a_class(world: World):
     np.testing.assert_allclose(p[:, 2:].sum(axis=1), scored.scores, rtol=1e-5, atol=1e-6)
 
 
+def test_shares_of_some_rows_are_those_of_the_last_score(world: World, monkeypatch: pytest.MonkeyPatch):
+    short = learner(world)
+    short.learn(answers(world), 0)
+    rows = np.arange(5, 50)
+    short.score(rows)
+    whole = short.probabilities(rows)
+    monkeypatch.setattr(short, "score", lambda *_: pytest.fail("scored again"))
+    np.testing.assert_array_equal(short.probabilities(rows[[3, 7]]), whole[[3, 7]])
+
+
 def test_a_pool_too_large_to_keep_gives_the_same(world: World, monkeypatch: pytest.MonkeyPatch):
     kept = learner(world)
     kept.learn(answers(world), 0)

@@ -229,7 +229,7 @@ class PrototypeLearner:
 
     def probabilities(self, rows: IntArray) -> FloatArray:
         """The share of each row that each class holds."""
-        if self._shares is None or not np.array_equal(self._shares[0], rows):
+        if self._shares is None or not np.isin(rows, self._shares[0]).all():
             space = self._home
             if not self._novel():
                 parts = [
@@ -238,7 +238,8 @@ class PrototypeLearner:
                 return _joined(parts).cpu().numpy()
             self.score(rows, self._last)
         assert self._shares is not None
-        return self._shares[1]
+        known, shares = self._shares
+        return shares[np.searchsorted(known, rows)]
 
     def features(self, rows: IntArray) -> FloatArray:
         return _joined([U for _, U in self._home.chunks(rows)]).cpu().numpy()

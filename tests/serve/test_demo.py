@@ -43,5 +43,5 @@ def test_a_half_made_example_is_completed(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_other_folders_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(SystemExit, match="error: .* holds other things"):
+    with pytest.raises(SystemExit, match=r"error: .* holds other things"):
         demo.main([str(tmp_path)])

@@ -120,7 +120,8 @@ def confidence(score: float) -> float:
     >>> [round(confidence(s), 3) for s in (0, 1, 9, -1)]
     [0.5, 0.25, 0.05, 0.75]
     """
-    return 0.5 * (1 - score / (1 + abs(score)))
+    # 0.5 * (1 - score / (1 + abs(score))), in an order in which rounding keeps larger scores lower
+    return 0.5 / (1 + score) if score > 0 else 1 - 0.5 / (1 - score)
 
 
 def answer(annotations: Iterable[Mapping[str, Any]], classes: Sequence[Label]) -> Answer | None:
