@@ -160,7 +160,7 @@ def _check_rows(c: Connection) -> None:
 
 def _row(table: sa.Table, line: bytes) -> Row:
     try:
-        row = {**dict.fromkeys(LATER.get(table.name, ())), **json.loads(line)}
+        row: Row = {**dict.fromkeys(LATER.get(table.name, ())), **json.loads(line)}
         for column in table.columns:
             if isinstance(column.type, db.Moment) and row[column.name] is not None:
                 row[column.name] = datetime.fromtimestamp(float(row[column.name]), UTC)
