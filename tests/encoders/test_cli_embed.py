@@ -100,7 +100,7 @@ def test_embed_refuses_by_name(images):
 
 def test_fit_adapt_and_predict_take_folders_of_images(images):
     encoder = f"python:{images / 'toy_encoder.py'}:corners"
-    small = ("--option", "head_options.hidden=32", "--buffer", 60)
+    small = ("--buffer", 60)
     said = cual("fit", images / "first", "-o", images / "v0", "--encoder", encoder, *small)
     assert "encoded 60 images" in said
     assert Agent.load(images / "v0").encoder.startswith(encoder)
@@ -120,9 +120,7 @@ def test_fit_adapt_and_predict_take_folders_of_images(images):
 
 def test_features_of_another_encoder_are_refused(images):
     encoder = f"python:{images / 'toy_encoder.py'}:corners"
-    cual(
-        "fit", images / "first", "-o", images / "v0", "--encoder", encoder, "--option", "head_options.hidden=8"
-    )
+    cual("fit", images / "first", "-o", images / "v0", "--encoder", encoder)
     (images / "toy_encoder.py").write_text((images / "toy_encoder.py").read_text().replace("255", "100"))
     said = cual("predict", images / "v0", images / "pool", code=2)
     assert "cannot be compared" in said
@@ -136,16 +134,7 @@ def test_text_tables(tmp_path):
     rows = [f"{''.join(rng.choice(list(w), 12))},{w}" for w in ("abc", "def") for _ in range(30)]
     (tmp_path / "t.csv").write_text("text,label\n" + "\n".join(rows) + "\n")
     encoder = f"python:{tmp_path / 'toy_text.py'}:count?kind=text"
-    cual(
-        "fit",
-        tmp_path / "t.csv",
-        "-o",
-        tmp_path / "v0",
-        "--encoder",
-        encoder,
-        "--option",
-        "head_options.hidden=16",
-    )
+    cual("fit", tmp_path / "t.csv", "-o", tmp_path / "v0", "--encoder", encoder)
     cual("predict", tmp_path / "v0", tmp_path / "t.csv", "-o", tmp_path / "p.csv")
     predicted = [line.split(",")[1] for line in (tmp_path / "p.csv").read_text().splitlines()[1:]]
     assert np.mean(np.array(predicted) == np.repeat(["abc", "def"], 30)) > 0.8

@@ -62,7 +62,8 @@ def test_unpaid_labels_are_never_seen(method: str, tmp_path):
 
 @pytest.mark.parametrize("method", methods.names())
 def test_old_classes_are_still_predicted(method: str):
-    options: dict[str, Any] = {"head_options": {"hidden": 128, "epochs": 30}}
+    trained = methods[method].head != "ridge"
+    options: dict[str, Any] = {"head_options": {"hidden": 128, "epochs": 30}} if trained else {}
     agent = WORLD.agent(method=method, **options)
     after = Paid(WORLD).answer(WORLD.adapt(agent, budget=10)).finish()
     for name in ("cat", "dog"):

@@ -78,7 +78,7 @@ def test_what_is_novel_becomes_one_unnamed_class_that_is_old_from_then_on():
 
 def test_numbers_get_numbers_that_no_data_has():
     y = [3 if name == "cat" else 8 for name in WORLD.y]
-    agent = Agent.fit(WORLD.X, y, method="incdfm", **SMALL)
+    agent = Agent.fit(WORLD.X, y, **{**SMALL, "method": "incdfm"})
     assert agent.adapt(WORLD.pool, 5).finish().classes_.tolist() == [3, 8, -1]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
 
 from cual.errors import BadOption, NewerFormat
 from cual.serve import tables as db
@@ -80,7 +81,7 @@ def test_errors_do_not_repeat_what_was_written(database: Database) -> None:
             for _ in range(2):
                 c.execute(sa.insert(db.people).values(name="hush", role="admin"))
 
-    with pytest.raises(sa.exc.IntegrityError) as caught:
+    with pytest.raises(IntegrityError) as caught:
         twice()
     told = str(caught.value).replace("DETAIL:  Key (name)=(hush)", "")  # which PostgreSQL itself says
     assert "hush" not in told
