@@ -86,10 +86,10 @@ def test_many_at_once_unsure_skip_and_correct(service: Any, admin: Any, truth: S
     keys.press("3")
     for tile in chosen:
         gone(seen, tile)
-    seen.wait("() => document.querySelector('.status').innerText.includes('3 of 30 labels spent')")
+    seen.wait("() => document.querySelector('.status')?.innerText.includes('3 of 30 labels spent')")
     keys.press("z")
     seen.wait("(ids) => ids.every((id) => document.querySelector(`[data-tile='${id}']`))", chosen)
-    seen.wait("() => document.querySelector('.status').innerText.includes('0 of 30 labels spent')")
+    seen.wait("() => document.querySelector('.status')?.innerText.includes('0 of 30 labels spent')")
 
     # a selects the group, Escape lets go
     keys.press("a")
@@ -109,8 +109,8 @@ def test_many_at_once_unsure_skip_and_correct(service: Any, admin: Any, truth: S
     right = truth[seen.row]
     keys.press("0" if right != "0" else "1")
     gone(seen, wrong)
-    seen.wait("() => document.querySelector('.status').innerText.includes('1 of 30 labels spent')")
-    seen.wait("(text) => document.querySelector('.status').innerText.includes(text)", f"2 of {asked} answered")
+    seen.wait("() => document.querySelector('.status')?.innerText.includes('1 of 30 labels spent')")
+    seen.wait("(text) => document.querySelector('.status')?.innerText.includes(text)", f"2 of {asked} answered")
 
     # c shows what was answered; the wrong one is corrected there, by name
     keys.press("c")
@@ -147,7 +147,7 @@ def test_keys_do_nothing_while_somebody_types(service: Any, admin: Any) -> None:
     keys.down("1")
     keys.down("1")
     keys.up("1")
-    seen.wait("() => document.querySelector('.status').innerText.includes('1 of 30 labels spent')")
+    seen.wait("() => document.querySelector('.status')?.innerText.includes('1 of 30 labels spent')")
     keys.press("?")
     seen.page.wait_for_selector(".q-dialog .keys-list")
     seen.picture("help")

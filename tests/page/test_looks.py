@@ -123,7 +123,7 @@ def test_review_by_keyboard(service: Any, over: int, admin: Any) -> None:
     keys.press(" ")
     keys.press("Shift+ArrowRight")
     keys.press("Enter")
-    admin.wait("() => document.querySelector('[data-board]').innerText.split('confirmed').length === 4")
+    admin.wait("() => document.querySelector('[data-board]')?.innerText.split('confirmed').length === 4")
     admin.picture("review")
     rows = service.call("GET", f"/adaptations/{over}/pseudo-labels")
     verdicts = {str(row["row"]): row["verdict"] for row in rows}

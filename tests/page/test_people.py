@@ -77,7 +77,7 @@ def test_two_people_get_different_questions(service: Any, window: Callable[..., 
     tile = next_tile(one)
     one.page.keyboard.press("2")
     gone(one, tile)
-    two.wait("(text) => document.querySelector('.status').innerText.includes(text)", f"1 of {asked} answered")
+    two.wait("(text) => document.querySelector('.status')?.innerText.includes(text)", f"1 of {asked} answered")
     assert one.errors == two.errors == []
 
 
@@ -100,7 +100,7 @@ def test_a_disagreement_is_shown_and_settled(service: Any, admin: Any) -> None:
     assert "robot: 2" in admin.page.inner_text(f"[data-tile='{tile}']")
     admin.picture("disagreement")
     admin.page.keyboard.press("2")
-    admin.wait("() => !document.querySelector('.board').innerText.includes('People disagree')")
+    admin.wait("() => document.querySelector('.board')?.innerText.includes('People disagree') === false")
     question = next(q for q in service.call("GET", f"/adaptations/{id}/questions") if str(q["id"]) == tile)
     assert (question["effective"], question["disagreement"], len(question["answers"])) == ("2", False, 3)
 
@@ -112,7 +112,7 @@ def test_an_administrator_invites_somebody(admin: Any, window: Callable[..., Any
     address = admin.page.wait_for_selector("[data-secret]").inner_text()
     admin.picture("invited")
     invited = window(address)
-    invited.wait("() => document.querySelector('.who').innerText.includes('Ines')")
+    invited.wait("() => document.querySelector('.who')?.innerText.includes('Ines')")
     assert invited.page.get_by_text("New adaptation").count() == 0
 
 
@@ -121,7 +121,7 @@ def test_an_administrator_begins_with_what_is_there(service: Any, admin: Any) ->
     admin.page.get_by_label("Budget").fill("12")
     admin.page.get_by_role("button", name="Start", exact=True).press("Enter")
     admin.wait("() => location.pathname.startsWith('/adaptations/')")
-    admin.wait("() => document.querySelector('.status').innerText.includes('of 12 labels spent')")
+    admin.wait("() => document.querySelector('.status')?.innerText.includes('of 12 labels spent')")
     admin.page.get_by_role("button", name="Stop asking").press("Enter")
     admin.page.get_by_role("button", name="Ask no more").press("Enter")
     admin.wait("() => document.body.innerText.includes('No more questions')")

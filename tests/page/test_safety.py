@@ -36,7 +36,7 @@ def test_a_class_name_is_text_wherever_it_is_shown(service: Any, admin: Any) -> 
         gone(admin, tile)
     until(lambda: service.call("GET", f"/adaptations/{id}")["round"] == 1)
     admin.open(f"{base}/answers")
-    admin.wait("(name) => document.querySelector('.board').innerText.includes(name)", EVIL)
+    admin.wait("(name) => document.querySelector('.board')?.innerText.includes(name)", EVIL)
     _unharmed(admin)
     admin.open(f"{base}/map")
     admin.page.wait_for_selector(".chart canvas")
