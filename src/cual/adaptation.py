@@ -4,7 +4,6 @@ A state machine driven by `ask` and `tell`. What people said is kept in a journa
 hold what was computed between. Scores come from `cual.short_term`, choices from the axes of the method.
 """
 
-import itertools
 import math
 import os
 from collections.abc import Iterable, Mapping
@@ -20,7 +19,7 @@ from cual.acquisition import PoolView, acquisitions
 from cual.budget import count_labels
 from cual.errors import AlreadyFinished, BudgetExceeded, LabelsMissing, UnknownQuery, UnknownSample
 from cual.journal import Journal
-from cual.labels import SKIP, Answer, ClassNames
+from cual.labels import SKIP, Answer, ClassNames, made_up
 from cual.outlook import Outlook, novel_samples, outlook
 from cual.pool import Pool
 from cual.pseudo_labels import pseudo_labels
@@ -254,22 +253,9 @@ class Adaptation:
         with self.timings.stage("scoring"):
             scored = self._short.score(rows, last=method.believes_last and not n)
         threshold = scored.threshold or t_inner(scored.validation, method.stds)
-        none = np.empty(0, np.int64)
         novel = novel_samples(scored)
         mistaken = float((scored.validation > threshold.value).double().mean()) * (len(rows) - novel)
-        this = Round(
-            i,
-            rows,
-            scored.scores,
-            scored.classes,
-            threshold,
-            none,
-            none,
-            none,
-            none.astype("f4"),
-            novel,
-            mistaken,
-        )
+        this = Round(i, rows, scored.scores, scored.classes, threshold, novel=novel, taken_for_novel=mistaken)
         self.rounds.append(this)
         if method.ends_below_threshold and not (scored.scores > threshold.value).any():
             self.ended = "nothing lies above T_inner"
@@ -500,14 +486,3 @@ class Adaptation:
 
 
 STATE = "state.safetensors"
-
-
-def made_up(names: ClassNames) -> Label:
-    """A name for the class that nobody names: no class has it, and no person would give it.
-
-    >>> made_up(ClassNames(("cat", "unnamed 1"))), made_up(ClassNames((0, 7, -1)))
-    ('unnamed 2', -2)
-    """
-    if isinstance(names.names[0], int):
-        return min(0, *(int(name) for name in names.names)) - 1
-    return next(name for i in itertools.count(1) if (name := f"unnamed {i}") not in names)

@@ -1,5 +1,6 @@
 """Class names at the border, integers inside: the one place that maps between them."""
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -111,3 +112,14 @@ def read_labels(y: Any, n: int) -> tuple[ClassNames, IntArray]:
         raise BadLabels("labels mix str and int; use one type for all")
     names = ClassNames(tuple(sorted(cast("set[str]", set(plain)))))
     return names, names.encode(plain)
+
+
+def made_up(names: ClassNames) -> Label:
+    """A name for the class that nobody names: no class has it, and no person would give it.
+
+    >>> made_up(ClassNames(("cat", "unnamed 1"))), made_up(ClassNames((0, 7, -1)))
+    ('unnamed 2', -2)
+    """
+    if isinstance(names.names[0], int):
+        return min(0, *(int(name) for name in names.names)) - 1
+    return next(name for i in itertools.count(1) if (name := f"unnamed {i}") not in names)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -10,6 +10,10 @@ from torch import Tensor
 
 from cual.types import AnyArray, FloatArray, IntArray, Row
 from cual.uncertainty import Threshold, Zone, zones
+
+
+def _no_rows() -> IntArray:
+    return np.empty(0, np.int64)
 
 
 @dataclass
@@ -21,10 +25,10 @@ class Round:
     scores: FloatArray
     classes: IntArray
     threshold: Threshold
-    asked: IntArray
-    pseudo_rows: IntArray
-    pseudo_classes: IntArray
-    pseudo_doubts: FloatArray
+    asked: IntArray = field(default_factory=_no_rows)
+    pseudo_rows: IntArray = field(default_factory=_no_rows)
+    pseudo_classes: IntArray = field(default_factory=_no_rows)
+    pseudo_doubts: FloatArray = field(default_factory=lambda: np.empty(0, np.float32))
     """How doubtful each pseudo-label is, 0 … 1."""
     novel: float = math.nan
     """How many of `rows` are probably novel."""

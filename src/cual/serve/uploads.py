@@ -4,7 +4,10 @@ What a file is, its first bytes say, never its name. Pictures are decoded and wr
 nobody looks further than their first bytes. Names of files are kept as names, and never become paths.
 """
 
-from collections.abc import AsyncIterator
+import shutil
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -12,6 +15,7 @@ from typing import IO, Any, Literal
 from python_multipart import MultipartParser
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import parse_options_header
+from starlette.concurrency import run_in_threadpool
 
 from cual.errors import BadFile, ForeignFile, TooLarge
 from cual.serve.settings import Limits
@@ -67,6 +71,17 @@ class Upload:
 
     fields: dict[str, str] = field(default_factory=dict[str, str])
     files: list[File] = field(default_factory=list[File])
+
+
+@asynccontextmanager
+async def arriving(uploads: Path) -> AsyncGenerator[Path]:
+    """A folder for what one request sends, gone when it is dealt with."""
+    folder = uploads / uuid.uuid4().hex
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        await run_in_threadpool(shutil.rmtree, folder, ignore_errors=True)
 
 
 async def receive(chunks: AsyncIterator[bytes], content_type: str, folder: Path, limits: Limits) -> Upload:

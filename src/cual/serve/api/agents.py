@@ -1,7 +1,5 @@
 """Agents, their versions and their predictions. What an agent computes, `cual.serve.predicting` computes."""
 
-import shutil
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -108,15 +106,10 @@ async def add_agent(
     name: Annotated[Name, Query(min_length=1, max_length=100)],
 ) -> AgentRecord:
     """Upload an agent's file, as `Agent.save` and `cual fit` write it."""
-    folder = workspace.folder / "uploads" / uuid.uuid4().hex
-    folder.mkdir(parents=True)
-    file = folder / "agent"
-    try:
-        await uploads.receive_one(request.stream(), file, settings.limits.agent)
-        agent = await run_in_threadpool(_load, file)
+    async with uploads.arriving(workspace.uploads) as folder:
+        await uploads.receive_one(request.stream(), folder / "agent", settings.limits.agent)
+        agent = await run_in_threadpool(_load, folder / "agent")
         return await run_in_threadpool(workspace.add_agent, name, agent)
-    finally:
-        await run_in_threadpool(shutil.rmtree, folder, ignore_errors=True)
 
 
 @router.get("/{id}", responses=problems(404))

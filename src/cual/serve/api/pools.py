@@ -1,7 +1,5 @@
 """Pools: uploaded or found under an allowed root, and what is to be seen of their samples."""
 
-import shutil
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -115,13 +113,9 @@ async def add_pool(request: Request, person: Admin, workspace: InWorkspace, sett
         said = _valid(FromPath, body=await _small_body(request, settings.limits))
         path = _under_root(workspace, Path(said.path))
         return await run_in_threadpool(workspace.add_pool, said.name, path, said.agent)
-    folder = workspace.uploads / uuid.uuid4().hex
-    folder.mkdir(parents=True)
-    try:
+    async with uploads.arriving(workspace.uploads) as folder:
         form = await uploads.receive(request.stream(), kind, folder, settings.limits)
         return await run_in_threadpool(_from_form, workspace, form, folder, settings.limits)
-    finally:
-        await run_in_threadpool(shutil.rmtree, folder, ignore_errors=True)
 
 
 @router.get("/{id}", responses=problems(404))

@@ -12,7 +12,7 @@ from cual.labels import SKIP, Skip
 from cual.serve.page.adaptation_frame import AdaptationPage, adaptation_frame
 from cual.serve.page.board import Act, Board, Keys, Tile
 from cual.serve.page.class_panel import ClassPanel
-from cual.serve.page.elements import El, button, key_cap
+from cual.serve.page.elements import El, actions, button
 from cual.serve.page.help import help_dialog
 from cual.serve.page.recent import recent
 from cual.serve.page.routes import page
@@ -56,11 +56,7 @@ class Answers:
                 self._classes = ClassPanel(self._keys)
                 self._note = El("div", classes="note")
                 self._note.say("Choose a tile, then its right class.")
-                with El("div", classes="actions four"):
-                    for key, verb in [("u", "unsure"), ("a", "all"), ("c", "back"), ("?", "help")]:
-                        with button("", data_verb=verb, aria_keyshortcuts=key):
-                            El("span", {"all": "Group"}.get(verb, verb.capitalize()))
-                            key_cap(key)
+                actions({"u": "unsure", "a": "all", "c": "back", "?": "help"}, classes="four")
             panel.set_visibility(may)
 
     async def refresh(self, record: AdaptationRecord) -> None:

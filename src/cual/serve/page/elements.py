@@ -1,5 +1,6 @@
 """Plain HTML elements for the page. What a person typed goes in as text or attribute value, never as markup."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from nicegui.elements.mixins.text_element import TextElement
@@ -40,6 +41,15 @@ def button(text: str, classes: str = "", **attributes: Any) -> El:
 
 def link(text: str, href: str, classes: str = "", **attributes: Any) -> El:
     return El("a", text, classes, href=href, **attributes)
+
+
+def actions(verbs: Mapping[str, str], titles: Mapping[str, str] | None = None, classes: str = "") -> None:
+    """Buttons of what can be done, by key, each with its key drawn next to it."""
+    with El("div", classes=f"actions {classes}"):
+        for key, verb in verbs.items():
+            with button("", data_verb=verb, aria_keyshortcuts=key, title=(titles or {}).get(verb)):
+                El("span", "Group" if verb == "all" else verb.capitalize())
+                key_cap(key)
 
 
 def key_cap(key: str) -> El:

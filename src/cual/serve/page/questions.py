@@ -14,7 +14,7 @@ from cual.serve.page.adaptation_frame import AdaptationPage, adaptation_frame
 from cual.serve.page.board import Act, Board, Keys, Tile
 from cual.serve.page.class_panel import ClassPanel
 from cual.serve.page.desks import Desks, fair_share, too_many
-from cual.serve.page.elements import El, button, key_cap
+from cual.serve.page.elements import El, actions
 from cual.serve.page.help import help_dialog
 from cual.serve.page.keymap import COMMANDS
 from cual.serve.page.recent import recent
@@ -68,7 +68,7 @@ class QuestionDesk:
                 self._panel = panel
                 self._classes = ClassPanel(self._keys)
                 self._note = El("div", classes="note")
-                _actions()
+                actions(COMMANDS, _MEANING)
         if not self._answers:
             self._note.say("You can look, but not answer.")
 
@@ -227,15 +227,6 @@ class QuestionDesk:
 
 def _many(ids: Sequence[object]) -> str:
     return "1 question" if len(ids) == 1 else f"{len(ids)} questions"
-
-
-def _actions() -> None:
-    with El("div", classes="actions"):
-        for key, verb in COMMANDS.items():
-            text = {"all": "Group", "correct": "Correct"}.get(verb, verb.capitalize())
-            with button("", data_verb=verb, aria_keyshortcuts=key, title=_MEANING[verb]):
-                El("span", text)
-                key_cap(key)
 
 
 _MEANING = {

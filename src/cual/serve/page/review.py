@@ -10,7 +10,7 @@ from starlette.requests import Request
 from cual.errors import CualError
 from cual.serve.page.adaptation_frame import AdaptationPage, adaptation_frame
 from cual.serve.page.board import Act, Board, Keys, Tile
-from cual.serve.page.elements import El, button, key_cap
+from cual.serve.page.elements import El, actions, button
 from cual.serve.page.help import REVIEW_KEYS, help_dialog
 from cual.serve.page.routes import page
 from cual.serve.page.viewer import Viewer, asked, complain
@@ -53,11 +53,7 @@ class Review:
                 self._list = El("div", classes="classes", role="group", aria_label="Classes")
                 self._note = El("div", classes="note")
                 self._note.say("Most doubtful first." if may else "You can look, but not review.")
-                with El("div", classes="actions four"):
-                    for key, verb in [("y", "confirm"), ("x", "reject"), ("a", "all"), ("?", "help")]:
-                        with button("", data_verb=verb, aria_keyshortcuts=key):
-                            El("span", {"all": "Group"}.get(verb, verb.capitalize()))
-                            key_cap(key)
+                actions({"y": "confirm", "x": "reject", "a": "all", "?": "help"}, classes="four")
 
     async def refresh(self, record: AdaptationRecord) -> None:
         """Look again when the learner has moved."""
