@@ -5,8 +5,9 @@
         [--out out/cual-plus.jsonl]
 
 Every line of the table is one variant: accuracy over tasks (mean ± deviation over seeds), classes never found,
-precision and recall of the pseudo-labels. Finished streams are kept in --out and not run again. Accuracy, not
-time. `flatness` belongs on seeds that no reported figure uses (10, 11, …).
+precision and recall of the pseudo-labels, and how well the first scores tell novel from old samples (AUROC).
+Finished streams are kept in --out and not run again. Accuracy, not time. `flatness` belongs on seeds that no
+reported figure uses (10, 11, …).
 """
 
 import argparse
@@ -26,7 +27,7 @@ from cual.bench.annotators import Recorded
 from cual.bench.rows import Truth
 from cual.bench.streams import Protocol, make_stream
 from cual.features import Features
-from cual.transduction import PrototypeLearner
+from cual.transduction import PrototypeLearner, Space
 
 FILES = {  # first, increment, budget, buffer: the protocol of ../shared/data/README.md
     "eurosat-r50": (2, 1, 0.005, 2500),
@@ -38,6 +39,8 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "ablations": {
         "whole": {},
         "no votes of neighbours": {"transduction.NEIGHBOUR_WEIGHT": 0.0},
+        "novel classes as frequent as old ones": {"NO_ODDS": True},
+        "samples judged by themselves too": {"NOT_LEFT_OUT": True},
         "no crowd in the labels": {"transduction.CROWD_WEIGHT": 0.0},
         "no crowd in the novelty": {"NO_CROWD": True},
         "no refinement": {"transduction.REFINEMENTS": 1},
@@ -45,25 +48,35 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
         "no whitening": {"transduction.SHRINK": 1000.0},
         "first questions at random": {"first": "random"},
         "later questions at random": {"then": "random"},
+        "later questions without company": {"NO_COMPANY": True},
         "all questions at once": {"first_share": 1.0, "iterations": 1},
         "no pseudo-labels": {"pseudo": ""},
+        "lengths of means as they are": {"head_options": {"expand": -1, "even": 0.0}},
     },
     "flatness": {
         "as it is": {},
-        "whitening shrink 0.03": {"transduction.SHRINK": 0.03},
-        "whitening shrink 0.3": {"transduction.SHRINK": 0.3},
-        "head shrink 0.25": {"head_options": {"shrink": 0.25}},
-        "head shrink 1": {"head_options": {"shrink": 1.0}},
+        "whitening shrink 0.1": {"transduction.SHRINK": 0.1},
+        "whitening shrink 1": {"transduction.SHRINK": 1.0},
+        "head shrink 0.25": {"head_options": {"expand": -1, "shrink": 0.25}},
+        "head shrink 1": {"head_options": {"expand": -1, "shrink": 1.0}},
         "answers count 1.5": {"transduction.ANSWER_WEIGHT": 1.5},
         "answers count 6": {"transduction.ANSWER_WEIGHT": 6.0},
         "least share 0.15": {"transduction.LEAST_SHARE": 0.15},
         "least share 0.5": {"transduction.LEAST_SHARE": 0.5},
         "neighbours count 1.5": {"transduction.NEIGHBOUR_WEIGHT": 1.5},
         "neighbours count 6": {"transduction.NEIGHBOUR_WEIGHT": 6.0},
-        "crowd counts 0.5": {"transduction.CROWD_WEIGHT": 0.5},
-        "crowd counts 2": {"transduction.CROWD_WEIGHT": 2.0},
+        "lengths evened by 0.1": {"head_options": {"expand": -1, "even": 0.1}},
+        "lengths evened by 0.5": {"head_options": {"expand": -1, "even": 0.5}},
+        "crowd counts from 0.4": {"transduction.CROWD_EDGE": 0.4},
+        "crowd counts from 1.2": {"transduction.CROWD_EDGE": 1.2},
+        "crowd counts 1": {"transduction.CROWD_WEIGHT": 1.0},
+        "crowd counts 4": {"transduction.CROWD_WEIGHT": 4.0},
         "5 in the crowd": {"neighbours.CROWD": 5},
         "20 in the crowd": {"neighbours.CROWD": 20},
+        "3 refinements": {"transduction.REFINEMENTS": 3},
+        "12 refinements": {"transduction.REFINEMENTS": 12},
+        "8 voters": {"neighbours.VOTERS": 8},
+        "30 voters": {"neighbours.VOTERS": 30},
         "first share 0.4": {"first_share": 0.4},
         "first share 0.8": {"first_share": 0.8},
     },
@@ -102,11 +115,7 @@ def run(job: tuple[str, str, dict[str, Any], str, int, Path]) -> dict[str, Any]:
     for key in [key for key in options if "." in key]:
         module, constant = key.split(".")
         setattr(importlib.import_module(f"cual.{module}"), constant, options.pop(key))
-    if options.pop("NO_SECOND_SPACE", False):
-        PrototypeLearner._taught = lambda self, space, found: self._agent.head
-    if options.pop("NO_CROWD", False):
-        space = importlib.import_module("cual.transduction").Space
-        space.novelty = lambda self, U, nearest: self.angle.deviations(1 - (U @ self.old.T).max(dim=1).values)
+    take_away(options)
     X, y = load(str(data / f"{file}.npz"), options.pop("WIDTH", 0), options.pop("SCALE", False))
     first, increment, budget, buffer = FILES[file]
     budget *= options.pop("BUDGET", 1.0)
@@ -138,19 +147,38 @@ def run(job: tuple[str, str, dict[str, Any], str, int, Path]) -> dict[str, Any]:
         "missed": len(np.unique(y)) - len(agent.classes_),
         "precision": right / max(1, given),
         "recall": right / max(1, novel),
+        "auroc": float(np.mean([t["auroc"] for t in tasks])),
         "tasks": tasks,
     }
+
+
+def take_away(options: dict[str, Any]) -> None:
+    """Parts that no option of the method leaves out."""
+    share = PrototypeLearner._share
+    if options.pop("NO_SECOND_SPACE", False):
+        PrototypeLearner._taught = lambda self, space, found: self._agent.head
+    if options.pop("NO_CROWD", False):
+        Space.novelty = lambda self, U, nearest: self.angle.deviations(1 - (U @ self.old.T).max(dim=1).values)
+    if options.pop("NO_ODDS", False):
+        PrototypeLearner._odds = lambda self, space, novel, found, least: 0.0
+    if options.pop("NOT_LEFT_OUT", False):
+        PrototypeLearner._share = lambda self, space, U, around, found, won=None: share(
+            self, space, U, around, found
+        )
+    if options.pop("NO_COMPANY", False):
+        importlib.import_module("cual.acquisition.diverse")._company = lambda view, at: np.ones(len(at))
 
 
 def row_of(task: Any, adaptation: Any, agent: Agent, stream: Any, X: Any, y: Any) -> dict[str, Any]:
     test = stream.test_rows(task.number)
     predicted, new = agent.predict(X[test]), set(task.new)
-    believed = adaptation.pseudo_labels
+    believed, first = adaptation.pseudo_labels, adaptation.rounds[0]
     labelled_novel = [i for i in (*believed, *adaptation.answers) if int(y[i]) in new]
     return {
         "accuracy": float(
             np.mean([(predicted[y[test] == c] == c).mean() for c in stream.introduced(task.number)])
         ),
+        "auroc": area(first.scores, np.isin(y[task.rows[first.rows]], task.new)),
         "pool": len(task.rows),
         "novel": int(np.isin(y[task.rows], task.new).sum()),
         "asked_novel": sum(int(y[i]) in new for i in adaptation.answers),
@@ -162,24 +190,32 @@ def row_of(task: Any, adaptation: Any, agent: Agent, stream: Any, X: Any, y: Any
     }
 
 
+def area(scores: Any, positive: Any) -> float:
+    """Area under the ROC curve: how often a positive sample scores higher than a negative one."""
+    ranks = np.argsort(np.argsort(scores)) + 1
+    n, m = int(positive.sum()), int((~positive).sum())
+    return float((ranks[positive].sum() - n * (n + 1) / 2) / (n * m))
+
+
 def table(rows: list[dict[str, Any]], kind: str) -> Iterator[str]:
     files = list(dict.fromkeys(r["file"] for r in rows))
-    yield "| variant | " + " | ".join(f"{f} | missed | precision / recall" for f in files) + " |"
-    yield "| --- |" + " ---: | ---: | ---: |" * len(files)
+    yield "| variant | " + " | ".join(f"{f} | missed | precision / recall | AUROC" for f in files) + " |"
+    yield "| --- |" + " ---: | ---: | ---: | ---: |" * len(files)
     for variant in VARIANTS[kind]:
         cells: list[str] = []
         for file in files:
             mine = [r for r in rows if r["variant"] == variant and r["file"] == file]
             if not mine:
-                cells += ["", "", ""]
+                cells += [""] * 4
                 continue
             accuracy = 100 * np.array([r["accuracy"] for r in mine])
             right, recall = (100 * np.mean([r[k] for r in mine]) for k in ("precision", "recall"))
-            missed = sum(r["missed"] for r in mine)
+            missed, auroc = sum(r["missed"] for r in mine), np.mean([r["auroc"] for r in mine])
             cells += [
                 f"{accuracy.mean():.1f} ± {accuracy.std():.1f}",
                 str(missed),
                 f"{right:.0f} / {recall:.0f}",
+                f"{auroc:.3f}",
             ]
         yield f"| {variant} | " + " | ".join(cells) + " |"
 

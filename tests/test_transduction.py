@@ -7,6 +7,7 @@ import torch
 from cual import neighbours, transduction
 from cual.errors import BadOption
 from cual.methods import methods
+from cual.pool import Pool
 from cual.short_term import Accepted
 from cual.transduction import PrototypeLearner
 from worlds import World
@@ -60,22 +61,26 @@ def test_whitening_gives_classes_a_round_spread(world: World):
     assert unevenness[0] < unevenness[1]
 
 
-def test_shares_are_the_softmax_of_fair_cosines_crowd_and_votes(world: World):
+def test_shares_are_the_softmax_of_fair_cosines_crowd_odds_and_votes(world: World):
     short = learner(world)
     short.learn(answers(world), 0)
     space = short._home
     rows = np.arange(4)
     U, around = next(space.chunks(rows))[1], space.around(rows)
     mass = torch.tensor([1.0, 50.0])
-    directions = torch.nn.functional.normalize(torch.rand(2, U.shape[1]), dim=1)
-    anchors = torch.rand(len(world.pool), 4)
-    found = short._share(space, U, around, transduction.Prototypes(directions, mass, anchors))
+    sums = 20 * torch.rand(2, U.shape[1])
+    anchors, won = torch.rand(len(world.pool), 4), torch.rand(len(world.pool), 2)
+    prototypes = transduction.Prototypes(sums, mass, won, -0.7, anchors)
+    found = short._share(space, U, around, prototypes, space.won(rows, prototypes))
     rho, kappa, y = space.likeness, space.sharpness, world.agent(method="cual-plus").replay.y
     for i in range(4):
         logits = [kappa * float(U[i] @ p) for p in space.old]
-        crowd = (float(around.crowding[i]) - space.crowd.mean) / space.crowd.std - 1
-        for p, n in zip(directions, mass.tolist(), strict=True):
-            logits.append(kappa * float(U[i] @ p) * np.sqrt((rho + (1 - rho) / n) / rho) + crowd)
+        crowd = (float(around.crowding[i]) - space.crowd.mean) / space.crowd.std - transduction.CROWD_EDGE
+        crowd *= transduction.CROWD_WEIGHT
+        for c, n in enumerate(mass.tolist()):
+            without = sums[c] - won[i, c] * U[i]
+            fair = np.sqrt((rho + (1 - rho) / n) / rho)
+            logits.append(kappa * cosine(U[i].numpy(), without.numpy()) * fair + crowd - 0.7)
         for voter, weight in zip(around.voters[i].tolist(), around.weights[i].tolist(), strict=True):
             says = (
                 anchors[voter].numpy()
@@ -85,6 +90,22 @@ def test_shares_are_the_softmax_of_fair_cosines_crowd_and_votes(world: World):
             logits = list(np.array(logits) + transduction.NEIGHBOUR_WEIGHT * weight * says)
         expected = np.exp(np.array(logits) - max(logits))
         np.testing.assert_allclose(found[i].numpy(), expected / expected.sum(), rtol=1e-3, atol=1e-5)
+
+
+def test_odds_follow_how_many_novel_samples_the_pool_holds(world: World):
+    def odds(rows: np.ndarray) -> float:
+        agent = world.agent(method="cual-plus")
+        short = PrototypeLearner(agent, Pool(world.pool[rows]))
+        owls = np.flatnonzero([truth[r] == "owl" for r in rows])[:2]
+        short.learn(Accepted(owls, np.full(2, 2), np.ones(2, np.int64)), 0)
+        return short._refined(short._home).odds
+
+    truth = list(world.truth.values())
+    old = np.array([r for r, name in enumerate(truth) if name in ("cat", "dog")])
+    owls = np.array([r for r, name in enumerate(truth) if name == "owl"])
+    many, few = (odds(np.concatenate([old, owls[:n]])) for n in (len(owls), 5))
+    assert many == pytest.approx(np.log(len(owls)) - np.log(len(old) / 2), abs=0.3)
+    assert few == pytest.approx(np.log(5) - np.log(len(old) / 2), abs=0.7)
 
 
 def test_the_whole_pool_is_labelled_from_two_answers_a_class(world: World):

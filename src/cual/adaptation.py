@@ -309,7 +309,7 @@ class Adaptation:
             classes=this.classes[positions],
             n_old=len(self.agent.names),
             probabilities=lambda: self._short.probabilities(rows),
-            features=lambda: self._short.features(rows),
+            features=lambda at: self._short.features(rows[at]),
         )
 
     def _write_down_questions(self, this: Round) -> None:

@@ -64,7 +64,9 @@ class LikelierThanNot:
         """The share that other classes hold."""
         if not len(view.scores):
             return np.empty(0, np.float32)
-        return 1 - view.probabilities().max(axis=1)
+        shares = view.probabilities().copy()
+        shares[np.arange(len(shares)), shares.argmax(axis=1)] = 0
+        return shares.sum(axis=1)  # not 1 − max: that rounds to 0 where shares are still told apart
 
 
 @pseudo_labels.add("most-certain")

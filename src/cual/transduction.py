@@ -5,6 +5,7 @@ start from the answers and are refined by what they win in the pool. What a samp
 samples or others of the pool, counts as well (`cual.neighbours`). Whom to ask is decided elsewhere.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,7 +27,7 @@ from cual.uncertainty import Threshold
 if TYPE_CHECKING:
     from cual.agent import Agent
 
-SHRINK = 0.1
+SHRINK = 0.3
 """Ridge of the covariance that whitens; the head's own, for predictions, is larger."""
 REFINEMENTS = 6
 """Rounds in which novel prototypes win samples and move; neighbours count from the third on."""
@@ -36,8 +37,10 @@ LEAST_SHARE = 0.3
 """A sample moves a prototype only if the class holds at least this share of it."""
 NEIGHBOUR_WEIGHT = 3.0
 """What it counts, in logits, if all neighbours of a sample are of one class."""
-CROWD_WEIGHT = 1.0
+CROWD_WEIGHT = 2.0
 """What a deviation of `Neighbours.crowding` counts, in logits, for the novel classes."""
+CROWD_EDGE = 0.8
+"""Deviations of crowding that speak neither for nor against them."""
 ANCHORS = 4096
 """Pool samples that prototypes and neighbours are sought among; a larger pool is represented by that many."""
 KEEP_BYTES = 2**28
@@ -61,6 +64,29 @@ class Scale:
         return (values - self.mean) / self.std
 
 
+@dataclass(frozen=True)
+class Prototypes:
+    """Novel classes, as sums of the directions of what they hold.
+
+    Attributes
+    ----------
+    sums, mass
+        Of each class, the sum of the directions and the weight that it rests on.
+    won
+        What each anchor adds to each sum (anchors, classes), so that nothing is judged by itself.
+    odds
+        How much more frequent a novel class is than an old one in this pool, as a logarithm.
+    shares
+        Of the anchors, for their neighbours (anchors, old and novel classes); no columns while nobody votes.
+    """
+
+    sums: Tensor
+    mass: Tensor
+    won: Tensor
+    odds: float
+    shares: Tensor
+
+
 class Space:
     """Directions in the whitened space of a head: of the pool, of known samples and of the old classes."""
 
@@ -77,6 +103,8 @@ class Space:
             self.anchors, self.anchor_directions, self.directions(known.X.float()), known.y
         )
         self._nearest = Nearest.joined([self.neighbours.of(U, every[part]) for part, U in self.chunks(every)])
+        places = np.searchsorted(self.anchors, every).clip(max=len(self.anchors) - 1)
+        self._place = torch.from_numpy(np.where(self.anchors[places] == every, places, -1)).to(agent.device)
         self.validation = self.directions(agent.validation.X)
         self.nearest_of_validation = self.neighbours.of(self.validation)
         cosines = self.validation @ self.old.T
@@ -105,19 +133,15 @@ class Space:
         """Neighbours of pool rows."""
         return self._nearest.take(torch.from_numpy(rows).to(self._device))
 
+    def won(self, rows: IntArray, found: Prototypes) -> Tensor:
+        """What pool rows have added to the prototypes: nothing, unless they are anchors."""
+        place = self._place[torch.from_numpy(rows).to(self._device)]
+        return found.won[place.clamp(min=0)] * (place >= 0)[:, None]
+
     def novelty(self, directions: Tensor, nearest: Nearest) -> Tensor:
         """Two views, in deviations of known samples: the angle to the nearest old class and the crowd."""
         angle = 1 - (directions @ self.old.T).max(dim=1).values
         return self.angle.deviations(angle) + self.crowd.deviations(nearest.crowding)
-
-
-@dataclass(frozen=True)
-class Prototypes:
-    """Novel classes: their directions, what each rests on, and the shares of the anchors that they led to."""
-
-    directions: Tensor
-    mass: Tensor
-    shares: Tensor
 
 
 class PrototypeLearner:
@@ -141,7 +165,10 @@ class PrototypeLearner:
             space = Space(self._taught(space, found), self._agent, self._pool)
             found = self._refined(space)
         shares = _joined(
-            [self._share(space, U, space.around(rows[part]), found) for part, U in space.chunks(rows)]
+            [
+                self._share(space, U, space.around(rows[part]), found, space.won(rows[part], found))
+                for part, U in space.chunks(rows)
+            ]
         )
         known = self._share(space, space.validation, space.nearest_of_validation, found)
         self._shares = rows, shares.cpu().numpy()
@@ -186,15 +213,28 @@ class PrototypeLearner:
         counts = labels.sum(dim=0)
         anchors, around = space.anchor_directions, space.around(space.anchors)
         nobody = anchors[:, :0]
-        sums, mass, shares = said, counts, nobody
+        found = Prototypes(said, counts, torch.zeros(len(anchors), len(counts)).to(said), 0.0, nobody)
         for turn in range(REFINEMENTS):
-            found = Prototypes(normalize(sums, dim=1), mass, shares if turn > 1 else nobody)
-            shares = self._certain(space, self._share(space, anchors, around, found))
+            shares = self._certain(space, self._share(space, anchors, around, found, found.won))
             novel = shares[:, self._n_old :]
             won = novel * (novel > LEAST_SHARE)
-            sums = won.T @ anchors + (ANSWER_WEIGHT - 1) * said
-            mass = won.sum(dim=0) + (ANSWER_WEIGHT - 1) * counts
-        return Prototypes(normalize(sums, dim=1), mass, shares)
+            found = Prototypes(
+                sums=won.T @ anchors + (ANSWER_WEIGHT - 1) * said,
+                mass=won.sum(dim=0) + (ANSWER_WEIGHT - 1) * counts,
+                won=won,
+                odds=self._odds(space, novel, found, len(answered)),
+                shares=shares if turn > 0 else nobody,
+            )
+        return found
+
+    def _odds(self, space: Space, novel: Tensor, found: Prototypes, least: int) -> float:
+        """How frequent novel classes are: what they hold of the pool beyond what they hold of known samples."""
+        known = self._share(space, space.validation, space.nearest_of_validation, found)
+        mistaken = min(0.95, float(known[:, self._n_old :].sum(dim=1).mean()))
+        n, n_novel = len(novel), novel.shape[1]
+        frequent = (float(novel.sum()) - n * mistaken) / (1 - mistaken)
+        frequent = min(max(frequent, least), 0.9 * n)
+        return math.log(frequent / n_novel) - math.log((n - frequent) / self._n_old)
 
     def _certain(self, space: Space, shares: Tensor) -> Tensor:
         """Shares of the anchors, where an answered one is its class's alone."""
@@ -204,17 +244,23 @@ class PrototypeLearner:
         shares[torch.from_numpy(places[told])] = one_hot(torch.from_numpy(column), shares.shape[1]).to(shares)
         return shares
 
-    def _share(self, space: Space, U: Tensor, around: Nearest, found: Prototypes) -> Tensor:
-        """What each class holds of each sample: softmax over cosines, the crowd and the neighbours.
+    def _share(
+        self, space: Space, U: Tensor, around: Nearest, found: Prototypes, won: Tensor | None = None
+    ) -> Tensor:
+        """What each class holds of each sample: softmax over cosines, the crowd, the neighbours and the odds.
 
+        `won` is what the samples have added to the prototypes, which is taken off before they are compared.
         A prototype of few samples is noisy, which is made up for: with ρ the cosine expected of two samples of
         one class, the cosine to the mean of n samples is expected to be √(ρ / (ρ + (1 − ρ) / n)) of that to the
         true mean.
         """
+        along, length = U @ found.sums.T, found.sums.square().sum(dim=1)
+        if won is not None:
+            along, length = along - won, length - 2 * won * along + won.square()
         rho = space.likeness
         fair = ((rho + (1 - rho) / found.mass.clamp(min=1)) / rho).sqrt()
-        crowd = CROWD_WEIGHT * (space.crowd.deviations(around.crowding) - 1)
-        novel = space.sharpness * (U @ found.directions.T) * fair + crowd[:, None]
+        crowd = CROWD_WEIGHT * (space.crowd.deviations(around.crowding) - CROWD_EDGE) + found.odds
+        novel = space.sharpness * along / length.clamp(min=1e-6).sqrt() * fair + crowd[:, None]
         logits = torch.cat([space.sharpness * (U @ space.old.T), novel], dim=1)
         if found.shares.shape[1]:
             logits += NEIGHBOUR_WEIGHT * space.neighbours.votes(around, found.shares)

@@ -20,7 +20,7 @@ def view_of(scores: list[float], threshold: float, seed: int = 0) -> PoolView:
         n_old=2,
         validation=rng.uniform(0, 10, 20).astype(np.float32),
         probabilities=lambda: p,
-        features=lambda: X,
+        features=lambda at: X[at],
     )
 
 

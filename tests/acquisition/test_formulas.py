@@ -7,7 +7,7 @@ import pytest
 
 from cual.acquisition import PoolView, acquisitions
 from cual.acquisition.classifier import closeness, entropy
-from cual.pseudo_labels import MostNovel
+from cual.pseudo_labels import LikelierThanNot, MostNovel
 
 RNG = np.random.default_rng(0)
 P = RNG.dirichlet(np.ones(5) * 0.3, 50).astype(np.float32)
@@ -56,3 +56,21 @@ def test_random_and_novel_are_uniform():
 def test_most_novel_takes_alpha_of_those_above_t_inner():
     above = sorted((i for i in range(50) if SCORES[i] > 6.0), key=lambda i: -SCORES[i])
     assert MostNovel().choose(VIEW, 0.2).tolist() == above[: math.ceil(0.2 * len(above))]
+
+
+def test_of_two_doubtful_samples_the_one_in_company_is_asked_about():
+    p = np.full((20, 2), 0.5, np.float32)
+    p[:18] = [0.01, 0.99]
+    X = np.tile([1.0, 0.0], (20, 1)).astype(np.float32)
+    X[19] = [0.0, 1.0]  # as doubtful as 18, but nothing is near it
+    for seed in range(5):
+        view = PoolView(scores=p[:, 1], threshold=0.5, probabilities=lambda: p, features=lambda at: X[at])
+        chosen = acquisitions["diverse-uncertain"]().choose(view, 1, np.random.default_rng(seed))
+        assert X[chosen[0]].tolist() == [1, 0]
+
+
+def test_doubts_are_told_apart_where_one_less_the_share_is_zero():
+    p = np.array([[1e-12, 1], [1e-9, 1]], np.float32)
+    view = PoolView(scores=p[:, 1], threshold=0.5, classes=p.argmax(1), n_old=1, probabilities=lambda: p)
+    np.testing.assert_allclose(LikelierThanNot().doubts(view), [1e-12, 1e-9], rtol=1e-5)
+    assert p[0, 1] == 1

@@ -51,7 +51,7 @@ def pick(of: Samples, rows: list[int]) -> Samples:
     return Samples(of.X[rows], of.y[rows])
 
 
-def naive_logits(given: Samples, X: Tensor, shrink: float) -> Tensor:
+def naive_logits(given: Samples, X: Tensor, shrink: float, even: float) -> Tensor:
     """The discriminant of the docstring, sample by sample, without an offset and with an explicit inverse."""
     soft = given.y.numpy() if given.y.is_floating_point() else np.eye(CLASSES)[given.y.numpy()]
     units = [x / np.linalg.norm(x) for x in given.X.double().numpy()]
@@ -62,22 +62,25 @@ def naive_logits(given: Samples, X: Tensor, shrink: float) -> Tensor:
             scatter += y[c] * np.outer(z - means[c], z - means[c])
     scatter /= soft.sum()
     inverse = np.linalg.inv(scatter + shrink * np.trace(scatter) / D * np.eye(D))
+    centre = sum(y.sum() * z for y, z in zip(soft, units, strict=True)) / soft.sum()
+    means = [m - centre for m in means]
+    lengths = [np.sqrt(m @ inverse @ m) for m in means]
+    usual = np.sqrt(np.mean(np.square(lengths)))
+    means = [m * (usual / length) ** even for m, length in zip(means, lengths, strict=True)]
     rows = [
-        [m @ inverse @ (x / np.linalg.norm(x)) - 0.5 * m @ inverse @ m for m in means]
+        [m @ inverse @ (x / np.linalg.norm(x) - centre) - 0.5 * m @ inverse @ m for m in means]
         for x in X.double().numpy()
     ]
     return torch.tensor(np.array(rows))
 
 
 @pytest.mark.parametrize("soft", [False, True])
-@pytest.mark.parametrize("shrink", [0.01, 0.1, 3.0])
-def test_logits_are_those_of_the_discriminant(soft: bool, shrink: float) -> None:
+@pytest.mark.parametrize(("shrink", "even"), [(0.01, 0.0), (0.1, 0.25), (3.0, 1.0)])
+def test_logits_are_those_of_the_discriminant(soft: bool, shrink: float, even: float) -> None:
     taught, X = samples(50, soft=soft), samples(9, seed=1).X
-    found = learned([taught], shrink=shrink).logits(X)
-    expected = naive_logits(taught, X, shrink)
+    found = learned([taught], shrink=shrink, even=even).logits(X)
     assert found.dtype == torch.float32
-    # Every sample's logits may be shifted alike: the head measures from the mean of all samples.
-    torch.testing.assert_close(found.double().softmax(1), expected.softmax(1), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(found.double(), naive_logits(taught, X, shrink, even), rtol=1e-4, atol=1e-5)
 
 
 @settings(deadline=None, max_examples=60)
@@ -202,7 +205,7 @@ def test_one_sample_of_each_class_makes_a_nearest_mean() -> None:
     one = Samples(X[:CLASSES], torch.arange(CLASSES))
     directions = torch.nn.functional.normalize(X)
     nearest = torch.cdist(directions, directions[:CLASSES]).argmin(1)
-    assert torch.equal(learned([one]).logits(X).argmax(1), nearest)
+    assert torch.equal(learned([one], even=0.0).logits(X).argmax(1), nearest)
 
 
 def test_one_dimension() -> None:
@@ -220,6 +223,7 @@ def test_one_dimension() -> None:
         ({"shrink": "much"}, "shrink is 'much', but takes a number"),
         ({"expand": -2}, "expand is at least -1"),
         ({"expand": 0.5}, "expand is 0.5, but takes a whole number"),
+        ({"even": 1.5}, "even lies between 0 and 1"),
         ({"widest": 0}, "widest is at least 1"),
     ],
 )

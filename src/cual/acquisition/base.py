@@ -10,7 +10,8 @@ from cual.registry import Registry
 from cual.types import FloatArray, IntArray
 
 
-def _nothing() -> FloatArray:
+def _nothing(*positions: IntArray) -> FloatArray:
+    del positions
     raise LookupError("this view does not carry what the strategy asks for")
 
 
@@ -30,8 +31,10 @@ class PoolView:
         Classes below this number are old.
     validation
         The same score of known validation samples.
-    probabilities, features
-        Class probabilities (n, C) and features (n, d), computed only when called.
+    probabilities
+        Class probabilities (n, C), computed only when called.
+    features
+        Features (m, d) of m positions, computed only when called.
     """
 
     scores: FloatArray
@@ -40,7 +43,7 @@ class PoolView:
     n_old: int = 0
     validation: FloatArray = field(default_factory=lambda: np.empty(0, np.float32))
     probabilities: Callable[[], FloatArray] = _nothing
-    features: Callable[[], FloatArray] = _nothing
+    features: Callable[[IntArray], FloatArray] = _nothing
 
 
 class Acquisition(Protocol):

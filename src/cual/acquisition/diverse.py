@@ -8,6 +8,8 @@ from cual.types import FloatArray, IntArray
 CANDIDATES = 5000
 """Samples that k-means looks at, at most: the most wanted ones."""
 ROUNDS = 15
+NEAREST = 10
+"""Samples that are a sample's company."""
 
 
 @acquisition("diverse")
@@ -18,7 +20,7 @@ class Diverse:
 
     >>> X = np.array([[1, 0], [0.9, 0.1], [0, 1], [0.1, 0.9], [-1, 0]], dtype=np.float32)
     >>> view = PoolView(scores=np.array([9, 9, 9, 9, 0.0]), threshold=5, validation=np.array([0, 1, 2.0]),
-    ...                 features=lambda: X)
+    ...                 features=lambda at: X[at])
     >>> chosen = Diverse().choose(view, n=2, rng=np.random.default_rng(0))
     >>> len({int(i) // 2 for i in chosen})
     2
@@ -35,7 +37,7 @@ class DiverseAmbiguous:
     """Ask about samples close to T_inner that differ from each other.
 
     >>> X = np.array([[1, 0], [1, 0.01], [0, 1], [-1, 0]], dtype=np.float32)
-    >>> view = PoolView(scores=np.array([5, 5.1, 5.2, 0]), threshold=5, features=lambda: X)
+    >>> view = PoolView(scores=np.array([5, 5.1, 5.2, 0]), threshold=5, features=lambda at: X[at])
     >>> sorted(DiverseAmbiguous().choose(view, n=2, rng=np.random.default_rng(0)).tolist())[1]
     2
     """
@@ -48,13 +50,14 @@ class DiverseAmbiguous:
 
 @acquisition("diverse-uncertain")
 class DiverseUncertain:
-    """Ask about samples that look novel, belong to no class for certain, and differ from each other.
+    """Ask about samples that look novel, belong to no class for certain, have company, and differ.
 
-    A sample weighs P(novel) · (1 − maxᶜ P(c)).
+    A sample weighs P(novel) · (1 − maxᶜ P(c)) times its company, the mean cosine to its nearest samples of the
+    pool: an answer about one that lies alone says nothing of others.
 
     >>> X = np.eye(3, dtype=np.float32)
     >>> p = np.array([[0.1, 0.9], [0.4, 0.6], [0.9, 0.1]], dtype=np.float32)
-    >>> view = PoolView(scores=p[:, 1], threshold=0.5, features=lambda: X, probabilities=lambda: p)
+    >>> view = PoolView(scores=p[:, 1], threshold=0.5, features=lambda at: X[at], probabilities=lambda: p)
     >>> DiverseUncertain().choose(view, n=1, rng=np.random.default_rng(0)).tolist()
     [1]
     """
@@ -62,7 +65,30 @@ class DiverseUncertain:
     def choose(self, view: PoolView, n: int, rng: np.random.Generator) -> IntArray:
         if not len(view.scores):
             return np.empty(0, np.int64)
-        return _medoids(view, view.scores * (1 - view.probabilities().max(axis=1)), n, max(5 * n, 20), rng)
+        weights = view.scores * (1 - view.probabilities().max(axis=1))
+        likely = highest(weights, max(40 * n, 200))
+        weights[likely] *= _company(view, likely)
+        weights[np.isin(np.arange(len(weights)), likely, invert=True)] = 0
+        return _medoids(view, weights, n, max(10 * n, 20), rng)
+
+
+def _company(view: PoolView, positions: IntArray) -> FloatArray:
+    """Mean cosine of samples to the nearest ones of the pool, as a share of the highest.
+
+    A large pool is represented by every k-th of its samples.
+    """
+    every = np.arange(len(view.scores))
+    others = every[:: max(1, len(every) // CANDIDATES)]
+    cosines = _directions(view, positions) @ _directions(view, others).T
+    cosines[positions[:, None] == others] = -1
+    nearest = min(NEAREST, cosines.shape[1])
+    company = np.partition(cosines, -nearest, axis=1)[:, -nearest:].mean(axis=1).clip(min=0)
+    return company / company.max() if company.max() > 0 else np.ones_like(company)
+
+
+def _directions(view: PoolView, positions: IntArray) -> FloatArray:
+    directions = view.features(positions).astype(np.float32)
+    return directions / np.maximum(np.linalg.norm(directions, axis=1, keepdims=True), 1e-12)
 
 
 def _medoids(view: PoolView, weights: FloatArray, n: int, most: int, rng: np.random.Generator) -> IntArray:
@@ -71,8 +97,7 @@ def _medoids(view: PoolView, weights: FloatArray, n: int, most: int, rng: np.ran
     if n == 0:
         return np.empty(0, np.int64)
     candidates = np.sort(highest(weights, max(most, n)))
-    directions = view.features()[candidates].astype(np.float32)
-    directions /= np.maximum(np.linalg.norm(directions, axis=1, keepdims=True), 1e-12)
+    directions = _directions(view, candidates)
     heavy = np.maximum(weights[candidates], 1e-4)
     centres = directions[_spread(directions, heavy, n, rng)]
     for _ in range(ROUNDS):

@@ -24,6 +24,7 @@ ROUNDING = 1e-9  # less weight than this is what taking soft labels back has lef
 NO_LOGIT = -1e30  # of a class without samples: below all others, and finite
 NARROW = 1024  # features narrower than this are expanded, if asked to
 LEAST_SHARE = 1e-3  # of the total variance, least ridge: classes of one sample leave no variance within
+LEAST_LENGTH = 1e-12  # squared, of a class mean that is not in the very centre
 LEAST_VARIANCE = 1e-6  # of a unit vector, least ridge: features may not vary at all
 
 
@@ -48,7 +49,8 @@ class Ridge:
     - S = (T − Σ_c s_c s_cᵀ / n_c) / N, the covariance within classes, N = Σ_c n_c;
     - Σ = S + `shrink` · mean(diag S) · I;
     - w_c = Σ⁻¹ μ_c and b_c = −½ μ_cᵀ Σ⁻¹ μ_c, with μ_c = s_c / n_c less the mean of all samples: the same prior
-      for every class.
+      for every class. Each μ_c is stretched by (l / l_c)^`even`, where l_c = √(μ_cᵀ Σ⁻¹ μ_c) and l² is the mean
+      of l_c²: a class that lies farther out than others does not claim as much less as its distance says.
 
     So the order and the split of lessons do not matter. `Lesson.replay` is not learned: it was before.
 
@@ -61,6 +63,8 @@ class Ridge:
     expand
         Random ReLU features, relu(R x) as unit vectors, that stand in for the features x; 0 for none, −1 for
         four times as many, 512 to 2048, where features are narrower than 1024.
+    even
+        How far the lengths of class means are evened out, from 0 (the linear discriminant) to 1 (all alike).
     widest
         Features wider than this are projected at random to this width, unless they are expanded.
 
@@ -81,13 +85,16 @@ class Ridge:
         "width": int,
         "shrink": float,
         "expand": int,
+        "even": float,
         "widest": int,
     }
     WANTS_UNLABELLED: ClassVar[bool] = False
     REPLAYS: ClassVar[bool] = False
 
-    def __init__(self, width: int, shrink: float = 0.5, expand: int = 0, widest: int = 4096) -> None:
-        self.width = width
+    def __init__(
+        self, width: int, shrink: float = 0.5, expand: int = 0, even: float = 0.25, widest: int = 4096
+    ) -> None:
+        self.width, self.even = width, check.number("even", even, 0, 1)
         self.shrink = check.number("shrink", shrink, 0, 1000, without_low=True)
         self.expand, self.widest = check.whole("expand", expand, -1), check.whole("widest", widest)
         if self.expand < 0:
@@ -238,10 +245,12 @@ class Ridge:
         covariance.diagonal().add_(torch.maximum(ridge, LEAST_SHARE * total))
         factor = torch.linalg.cholesky(covariance)
         whitened = torch.linalg.solve_triangular(factor, (means - mean).t(), upper=False)
-        weights[present] = torch.linalg.solve_triangular(factor.t(), whitened, upper=True).t()
-        biases[present] = -0.5 * whitened.square().sum(dim=0)
         placed = torch.zeros_like(weights)
         placed[present] = whitened.t()
+        lengths = whitened.square().sum(dim=0)
+        whitened = whitened * (lengths.mean() / lengths.clamp(min=LEAST_LENGTH)).pow(self.even / 2)
+        weights[present] = torch.linalg.solve_triangular(factor.t(), whitened, upper=True).t()
+        biases[present] = -0.5 * whitened.square().sum(dim=0)
         return Solution(self._offset + mean, weights, biases, factor, placed)
 
     @torch.no_grad()
