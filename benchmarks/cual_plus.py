@@ -85,7 +85,6 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
         "20 % wrong answers": {"WRONG": 0.2},
         "384-d projection": {"WIDTH": 384},
         "64-d projection": {"WIDTH": 64},
-        "features not normalised (×100 ± 30 %)": {"SCALE": True},
         "rare 1:10": {"RARITY": 10.0},
         "rare 1:50": {"RARITY": 50.0},
         "half of the budget": {"BUDGET": 0.5},
@@ -97,26 +96,24 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
 
 
 @lru_cache(maxsize=1)
-def load(path: str, width: int, scale: bool) -> tuple[Any, Any]:
+def load(path: str, width: int) -> tuple[Any, Any]:
     with np.load(path) as held:
         X, y = held["X"].astype(np.float32), held["y"].astype(np.int64)
     if width:
         X = X @ (np.random.default_rng(0).standard_normal((X.shape[1], width)).astype(np.float32) / width**0.5)
-    if scale:
-        X = X * (100 * np.random.default_rng(0).uniform(0.7, 1.3, (len(X), 1)).astype(np.float32))
     return X, y
 
 
-def run(job: tuple[str, str, dict[str, Any], str, int, Path]) -> dict[str, Any]:
+def run(job: tuple[dict[str, Any], str, int, Path]) -> dict[str, Any]:
     """One stream, as one row."""
-    kind, variant, changes, file, seed, data = job
+    changes, file, seed, data = job
     torch.set_num_threads(1)
     options = dict(changes)
     for key in [key for key in options if "." in key]:
         module, constant = key.split(".")
         setattr(importlib.import_module(f"cual.{module}"), constant, options.pop(key))
     take_away(options)
-    X, y = load(str(data / f"{file}.npz"), options.pop("WIDTH", 0), options.pop("SCALE", False))
+    X, y = load(str(data / f"{file}.npz"), options.pop("WIDTH", 0))
     first, increment, budget, buffer = FILES[file]
     budget *= options.pop("BUDGET", 1.0)
     wrong, rarity = options.pop("WRONG", 0.0), options.pop("RARITY", None)
@@ -139,8 +136,7 @@ def run(job: tuple[str, str, dict[str, Any], str, int, Path]) -> dict[str, Any]:
     novel = sum(t["novel"] - t["asked_novel"] for t in tasks)
     right, given = sum(t["right"] for t in tasks), sum(t["given"] for t in tasks)
     return {
-        "kind": kind,
-        "variant": variant,
+        "changes": changes,
         "file": file,
         "seed": seed,
         "accuracy": float(np.mean([t["accuracy"] for t in tasks])),
@@ -201,10 +197,10 @@ def table(rows: list[dict[str, Any]], kind: str) -> Iterator[str]:
     files = list(dict.fromkeys(r["file"] for r in rows))
     yield "| variant | " + " | ".join(f"{f} | missed | precision / recall | AUROC" for f in files) + " |"
     yield "| --- |" + " ---: | ---: | ---: | ---: |" * len(files)
-    for variant in VARIANTS[kind]:
+    for variant, changes in VARIANTS[kind].items():
         cells: list[str] = []
         for file in files:
-            mine = [r for r in rows if r["variant"] == variant and r["file"] == file]
+            mine = [r for r in rows if r["changes"] == changes and r["file"] == file]
             if not mine:
                 cells += [""] * 4
                 continue
@@ -224,8 +220,11 @@ def outlook_table(rows: list[dict[str, Any]]) -> Iterator[str]:
     """Errors of the estimates, in percent of the pool: mean (bias) and mean absolute."""
     yield "| variant | file | novel before any answer | novel at the end | left at the end | truly left |"
     yield "| --- | --- | ---: | ---: | ---: | ---: |"
-    for variant, file in dict.fromkeys((r["variant"], r["file"]) for r in rows):
-        tasks = [t for r in rows if (r["variant"], r["file"]) == (variant, file) for t in r["tasks"]]
+    every = [(v, c, f) for v, c in VARIANTS["outlook"].items() for f in dict.fromkeys(r["file"] for r in rows)]
+    for variant, changes, file in every:
+        tasks = [t for r in rows if (r["changes"], r["file"]) == (changes, file) for t in r["tasks"]]
+        if not tasks:
+            continue
         cells: list[str] = []
         for guess, truth in (("guesses", "novel"), ("guess_novel", "novel"), ("guess_left", "left")):
             said = [(t[guess][0] if guess == "guesses" else t[guess], t) for t in tasks if t[guess]]
@@ -251,15 +250,19 @@ def main() -> None:
         return
     args.out.parent.mkdir(parents=True, exist_ok=True)
     rows = [json.loads(line) for line in args.out.read_text().splitlines()] if args.out.exists() else []
-    done = {(r["kind"], r["variant"], r["file"], r["seed"]) for r in rows}
     seeds = [int(seed) for seed in args.seeds.split(",")]
-    jobs = [
-        (args.kind, variant, changes, file, seed, args.data)
+    wanted = [
+        changes
         for variant, changes in VARIANTS[args.kind].items()
         if not args.variants or variant in args.variants.split(";")
+    ]
+    done = [(r["changes"], r["file"], r["seed"]) for r in rows]
+    jobs = [
+        (changes, file, seed, args.data)
         for file in files
+        for changes in wanted
         for seed in seeds
-        if (args.kind, variant, file, seed) not in done
+        if (changes, file, seed) not in done
     ]
     with multiprocessing.get_context("spawn").Pool(args.jobs, maxtasksperchild=1) as pool:
         for n, row in enumerate(pool.imap_unordered(run, jobs), 1):
@@ -268,7 +271,7 @@ def main() -> None:
                 file.write(json.dumps(row) + "\n")
             print(f"\r{n} of {len(jobs)} streams", end="", flush=True)
     print()
-    mine = [r for r in rows if r["kind"] == args.kind and r["file"] in files and r["seed"] in seeds]
+    mine = [r for r in rows if r["file"] in files and r["seed"] in seeds]
     for line in outlook_table(mine) if args.kind == "outlook" else table(mine, args.kind):
         print(line)
 

@@ -70,7 +70,7 @@ def test_shares_are_the_softmax_of_fair_cosines_crowd_odds_and_votes(world: Worl
     mass = torch.tensor([1.0, 50.0])
     sums = 20 * torch.rand(2, U.shape[1])
     anchors, won = torch.rand(len(world.pool), 4), torch.rand(len(world.pool), 2)
-    prototypes = transduction.Prototypes(sums, mass, won, -0.7, anchors)
+    prototypes = transduction.Prototypes(sums, mass, won, -0.7, anchors, voting=True)
     found = short._share(space, U, around, prototypes, space.won(rows, prototypes))
     rho, kappa, y = space.likeness, space.sharpness, world.agent(method="cual-plus").replay.y
     for i in range(4):

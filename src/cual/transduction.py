@@ -77,7 +77,9 @@ class Prototypes:
     odds
         How much more frequent a novel class is than an old one in this pool, as a logarithm.
     shares
-        Of the anchors, for their neighbours (anchors, old and novel classes); no columns while nobody votes.
+        Of the anchors, by which the prototypes came about (anchors, old and novel classes).
+    voting
+        Whether neighbours count yet.
     """
 
     sums: Tensor
@@ -85,6 +87,7 @@ class Prototypes:
     won: Tensor
     odds: float
     shares: Tensor
+    voting: bool
 
 
 class Space:
@@ -212,8 +215,8 @@ class PrototypeLearner:
             said += labels[part].T @ U
         counts = labels.sum(dim=0)
         anchors, around = space.anchor_directions, space.around(space.anchors)
-        nobody = anchors[:, :0]
-        found = Prototypes(said, counts, torch.zeros(len(anchors), len(counts)).to(said), 0.0, nobody)
+        nothing = torch.zeros(len(anchors), len(counts)).to(said)
+        found = Prototypes(said, counts, won=nothing, odds=0.0, shares=nothing, voting=False)
         for turn in range(REFINEMENTS):
             shares = self._certain(space, self._share(space, anchors, around, found, found.won))
             novel = shares[:, self._n_old :]
@@ -223,7 +226,8 @@ class PrototypeLearner:
                 mass=won.sum(dim=0) + (ANSWER_WEIGHT - 1) * counts,
                 won=won,
                 odds=self._odds(space, novel, found, len(answered)),
-                shares=shares if turn > 0 else nobody,
+                shares=shares,
+                voting=turn > 0,
             )
         return found
 
@@ -262,7 +266,7 @@ class PrototypeLearner:
         crowd = CROWD_WEIGHT * (space.crowd.deviations(around.crowding) - CROWD_EDGE) + found.odds
         novel = space.sharpness * along / length.clamp(min=1e-6).sqrt() * fair + crowd[:, None]
         logits = torch.cat([space.sharpness * (U @ space.old.T), novel], dim=1)
-        if found.shares.shape[1]:
+        if found.voting:
             logits += NEIGHBOUR_WEIGHT * space.neighbours.votes(around, found.shares)
         return torch.softmax(logits, dim=1)
 
