@@ -34,7 +34,8 @@ FILES = {  # first, increment, budget, buffer: the protocol of ../shared/data/RE
     "cifar100-super-r50": (4, 2, 0.005, 2500),
     "places50-r50": (10, 5, 0.0125, 5000),
 }
-# A key with a dot is a constant of a module; "width" projects the features; other capitals are the protocol's.
+# A key with a dot is a constant of a module, one in lower case an option of the method. Capitals are for `run`,
+# which changes the protocol, and for `take_away`.
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "ablations": {
         "whole": {},
