@@ -87,6 +87,7 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
         "384-d projection": {"WIDTH": 384},
         "64-d projection": {"WIDTH": 64},
         "rare 1:10": {"RARITY": 10.0},
+        "rare 1:10, no odds, judged by themselves": {"RARITY": 10.0, "NO_ODDS": True, "NOT_LEFT_OUT": True},
         "rare 1:50": {"RARITY": 50.0},
         "half of the budget": {"BUDGET": 0.5},
         "a quarter of the budget": {"BUDGET": 0.25},
@@ -132,8 +133,9 @@ def run(job: tuple[dict[str, Any], str, int, Path]) -> dict[str, Any]:
         while query := adaptation.ask():
             guesses.append(adaptation.outlook.novel)
             adaptation.tell(query.id, annotator.answer(query.ids))
+        unknown = ~np.isin(y[task.rows], agent.classes_)
         agent = adaptation.finish()
-        tasks.append(row_of(task, adaptation, agent, stream, X, y) | {"guesses": guesses})
+        tasks.append(row_of(task, unknown, adaptation, agent, stream, X, y) | {"guesses": guesses})
     novel = sum(t["novel"] - t["asked_novel"] for t in tasks)
     right, given = sum(t["right"] for t in tasks), sum(t["given"] for t in tasks)
     return {
@@ -166,24 +168,27 @@ def take_away(options: dict[str, Any]) -> None:
         importlib.import_module("cual.acquisition.diverse")._company = lambda view, at: np.ones(len(at))
 
 
-def row_of(task: Any, adaptation: Any, agent: Agent, stream: Any, X: Any, y: Any) -> dict[str, Any]:
+def row_of(
+    task: Any, unknown: Any, adaptation: Any, agent: Agent, stream: Any, X: Any, y: Any
+) -> dict[str, Any]:
+    """One task; `unknown` says which samples of its pool are of classes that the agent did not know before."""
     test = stream.test_rows(task.number)
-    predicted, new = agent.predict(X[test]), set(task.new)
+    predicted = agent.predict(X[test])
     believed, first = adaptation.pseudo_labels, adaptation.rounds[0]
-    labelled_novel = [i for i in (*believed, *adaptation.answers) if int(y[i]) in new]
+    novel = set(task.rows[unknown].tolist())
     return {
         "accuracy": float(
             np.mean([(predicted[y[test] == c] == c).mean() for c in stream.introduced(task.number)])
         ),
-        "auroc": area(first.scores, np.isin(y[task.rows[first.rows]], task.new)),
+        "auroc": area(first.scores, unknown[first.rows]),
         "pool": len(task.rows),
-        "novel": int(np.isin(y[task.rows], task.new).sum()),
-        "asked_novel": sum(int(y[i]) in new for i in adaptation.answers),
+        "novel": len(novel),
+        "asked_novel": len(novel & adaptation.answers.keys()),
         "given": len(believed),
         "right": sum(int(y[i]) == c for i, c in believed.items()),
         "guess_novel": adaptation.outlook.novel,
         "guess_left": adaptation.outlook.left,
-        "left": int(np.isin(y[task.rows], task.new).sum()) - len(labelled_novel),
+        "left": len(novel - believed.keys() - adaptation.answers.keys()),
     }
 
 
