@@ -214,7 +214,7 @@ def table(rows: list[dict[str, Any]], kind: str) -> Iterator[str]:
             right, recall = (100 * np.mean([r[k] for r in mine]) for k in ("precision", "recall"))
             missed, auroc = sum(r["missed"] for r in mine), np.mean([r["auroc"] for r in mine])
             cells += [
-                f"{accuracy.mean():.1f} ± {accuracy.std():.1f}",
+                f"{accuracy.mean():.1f} ± {accuracy.std(ddof=1 if len(mine) > 1 else 0):.1f}",
                 str(missed),
                 f"{right:.0f} / {recall:.0f}",
                 f"{auroc:.3f}",
