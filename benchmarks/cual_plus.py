@@ -24,6 +24,7 @@ import torch
 
 from cual.agent import Agent
 from cual.bench.annotators import Recorded
+from cual.bench.measures import auroc
 from cual.bench.rows import Truth
 from cual.bench.streams import Protocol, make_stream
 from cual.features import Features
@@ -146,7 +147,7 @@ def run(job: tuple[dict[str, Any], str, int, Path]) -> dict[str, Any]:
         "missed": len(np.unique(y)) - len(agent.classes_),
         "precision": right / max(1, given),
         "recall": right / max(1, novel),
-        "auroc": float(np.mean([t["auroc"] for t in tasks])),
+        "auroc": float(np.mean([t["auroc"] for t in tasks if t["auroc"] is not None])),
         "tasks": tasks,
     }
 
@@ -180,7 +181,7 @@ def row_of(
         "accuracy": float(
             np.mean([(predicted[y[test] == c] == c).mean() for c in stream.introduced(task.number)])
         ),
-        "auroc": area(first.scores, unknown[first.rows]),
+        "auroc": auroc(first.scores, unknown[first.rows]),
         "pool": len(task.rows),
         "novel": len(novel),
         "asked_novel": len(novel & adaptation.answers.keys()),
@@ -190,13 +191,6 @@ def row_of(
         "guess_left": adaptation.outlook.left,
         "left": len(novel - believed.keys() - adaptation.answers.keys()),
     }
-
-
-def area(scores: Any, positive: Any) -> float:
-    """Area under the ROC curve: how often a positive sample scores higher than a negative one."""
-    ranks = np.argsort(np.argsort(scores)) + 1
-    n, m = int(positive.sum()), int((~positive).sum())
-    return float((ranks[positive].sum() - n * (n + 1) / 2) / (n * m))
 
 
 def table(rows: list[dict[str, Any]], kind: str) -> Iterator[str]:
@@ -212,12 +206,12 @@ def table(rows: list[dict[str, Any]], kind: str) -> Iterator[str]:
                 continue
             accuracy = 100 * np.array([r["accuracy"] for r in mine])
             right, recall = (100 * np.mean([r[k] for r in mine]) for k in ("precision", "recall"))
-            missed, auroc = sum(r["missed"] for r in mine), np.mean([r["auroc"] for r in mine])
+            missed, novelty = sum(r["missed"] for r in mine), np.mean([r["auroc"] for r in mine])
             cells += [
                 f"{accuracy.mean():.1f} ± {accuracy.std(ddof=1 if len(mine) > 1 else 0):.1f}",
                 str(missed),
                 f"{right:.0f} / {recall:.0f}",
-                f"{auroc:.3f}",
+                f"{novelty:.3f}",
             ]
         yield f"| {variant} | " + " | ".join(cells) + " |"
 

@@ -59,10 +59,10 @@ def test_most_novel_takes_alpha_of_those_above_t_inner():
 
 
 def test_of_two_doubtful_samples_the_one_in_company_is_asked_about():
-    p = np.full((20, 2), 0.5, np.float32)
-    p[:18] = [0.01, 0.99]
+    p = np.tile([0.0, 1.0], (20, 1)).astype(np.float32)
+    p[18], p[19] = [0.4, 0.6], [0.5, 0.5]
     X = np.tile([1.0, 0.0], (20, 1)).astype(np.float32)
-    X[19] = [0.0, 1.0]  # as doubtful as 18, but nothing is near it
+    X[19] = [0.0, 1.0]  # a little more doubtful than 18, but nothing is near it
     for seed in range(5):
         view = PoolView(scores=p[:, 1], threshold=0.5, probabilities=lambda: p, features=lambda at: X[at])
         chosen = acquisitions["diverse-uncertain"]().choose(view, 1, np.random.default_rng(seed))
