@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from cual import neighbours, transduction
+from cual import Agent, neighbours, transduction
 from cual.errors import BadOption
 from cual.methods import methods
 from cual.pool import Pool
@@ -65,22 +65,22 @@ def test_shares_are_the_softmax_of_fair_cosines_crowd_odds_and_votes(world: Worl
     short = learner(world)
     short.learn(answers(world), 0)
     space = short._home
-    rows = np.arange(4)
-    U, around = next(space.chunks(rows))[1], space.around(rows)
-    mass = torch.tensor([1.0, 50.0])
-    sums = 20 * torch.rand(2, U.shape[1])
-    anchors, won = torch.rand(len(world.pool), 4), torch.rand(len(world.pool), 2)
-    prototypes = transduction.Prototypes(sums, mass, won, -0.7, anchors, voting=True)
-    found = short._share(space, U, around, prototypes, space.won(rows, prototypes))
+    (seen,) = space.seen()
+    U, around = seen.directions, seen.nearest
+    mass = torch.tensor([5.0, 1.0, 50.0])
+    sums = 20 * torch.rand(3, U.shape[1])
+    anchors = torch.rand(len(world.pool), 4)
+    moving = torch.tensor([1, 2, 3])  # "dog" is still being learned, as the two novel classes are
+    prototypes = transduction.Prototypes(moving, sums, mass, -0.7, anchors, voting=True)
+    found = short._share(space, seen, prototypes)
     rho, kappa, y = space.likeness, space.sharpness, world.agent(method="cual-plus").replay.y
     for i in range(4):
-        logits = [kappa * float(U[i] @ p) for p in space.old]
+        logits = [kappa * float(U[i] @ space.old[0])]
         crowd = (float(around.crowding[i]) - space.crowd.mean) / space.crowd.std - transduction.CROWD_EDGE
         crowd *= transduction.CROWD_WEIGHT
-        for c, n in enumerate(mass.tolist()):
-            without = sums[c] - won[i, c] * U[i]
+        for c, n, odds in zip(range(3), mass.tolist(), (0, -0.7, -0.7), strict=True):
             fair = np.sqrt((rho + (1 - rho) / n) / rho)
-            logits.append(kappa * cosine(U[i].numpy(), without.numpy()) * fair + crowd - 0.7)
+            logits.append(kappa * cosine(U[i].numpy(), sums[c].numpy()) * fair + crowd + odds)
         for voter, weight in zip(around.voters[i].tolist(), around.weights[i].tolist(), strict=True):
             says = (
                 anchors[voter].numpy()
@@ -152,7 +152,7 @@ def test_a_large_pool_is_represented_by_its_anchors(world: World, monkeypatch: p
     scored = short.score(np.arange(len(world.pool)))
     codes = {"cat": 0, "dog": 1, "owl": 2, "Füchsin mit Schal": 3}
     assert (scored.classes == [codes[name] for name in world.truth.values()]).mean() > 0.9
-    assert int(short._home.around(np.arange(60)).voters.max()) < 25 + len(short._agent.replay.y)
+    assert int(short._home._around(np.arange(60)).voters.max()) < 25 + len(short._agent.replay.y)
 
 
 def test_the_last_scores_come_from_a_space_that_novel_classes_shaped(world: World):
@@ -190,3 +190,80 @@ def test_prototypes_need_the_ridge_head():
         methods["cual-plus"].but(head="mlp")
     with pytest.raises(BadOption, match="epochs"):
         methods["er-entropy"].but(head="ridge")
+
+
+def few_dogs(world: World, n: int = 6):
+    """An agent that knows many cats and `n` dogs."""
+    rows = [*range(30), *range(30, 30 + n)]
+    return Agent.fit(world.X[rows], [world.y[r] for r in rows], method="cual-plus", buffer=60)
+
+
+def test_an_old_class_of_few_samples_is_still_being_learned(world: World):
+    def learning(agent: Agent) -> list[int]:
+        return PrototypeLearner(agent, Pool(world.pool)).learning().tolist()
+
+    assert learning(few_dogs(world)) == [1]
+    assert learning(few_dogs(world, n=20)) == []
+    assert learning(world.agent(method="cual-plus")) == []
+
+
+def test_answers_that_contradict_what_is_known_reopen_a_class(world: World):
+    short = learner(world)
+    crowded = short._home.crowdedness(np.arange(len(world.pool)))
+    strange = torch.argsort(crowded, descending=True)[:3].numpy()
+    assert (crowded[strange] > transduction.LOOKS_NOVEL).all()
+    usual = torch.argsort(crowded)[:3].numpy()
+
+    def say_dog(rows: np.ndarray) -> list[int]:
+        short.learn(Accepted(rows, np.ones(len(rows), np.int64), np.ones(len(rows), np.int64)), 0)
+        return short.learning().tolist()
+
+    assert say_dog(strange[:1]) == []
+    assert say_dog(strange[:2]) == [1]
+    assert say_dog(usual) == []
+
+
+def test_what_was_known_of_a_class_starts_its_prototype(world: World):
+    short = PrototypeLearner(few_dogs(world), Pool(world.pool))
+    short.learn(answers(world), 0)
+    space = short._home
+    sums, mass = short._known(space, np.array([1]), 3)
+    k = float(short._agent.head.counts[1])
+    assert k < transduction.KNOWN_WEIGHT
+    assert mass.tolist() == [k, 0, 0]
+    expected = np.sqrt(k + k * (k - 1) * space.likeness)
+    np.testing.assert_allclose(sums[0].numpy(), expected * space.old[1].numpy(), rtol=1e-5)
+    assert not sums[1:].any()
+
+
+def test_an_old_class_known_badly_learns_from_the_pool(world: World):
+    before = few_dogs(world)
+    task = world.answer_all(world.adapt(before, budget=12))
+    believed = [sample for sample, label in task.pseudo_labels.items() if label == "dog"]
+    right = [world.truth[sample] == "dog" for sample in believed]
+    assert len(believed) > 10
+    assert np.mean(right) > 0.9
+    after = task.finish()
+    assert after.classes_.tolist()[:2] == ["cat", "dog"]
+    assert float(after.head.counts[1]) > float(before.head.counts[1]) + 10
+    assert int((after.validation.y == 1).sum()) > int((before.validation.y == 1).sum())
+    assert after.models[1].n > before.models[1].n
+    assert after.models[0] is before.models[0]
+    dogs = world.X[36:60]  # never seen
+    assert (after.predict(dogs) == "dog").mean() >= (before.predict(dogs) == "dog").mean()
+    novel = sum(name not in ("cat", "dog") for name in world.truth.values())
+    assert task.outlook.novel == pytest.approx(novel, abs=6)  # dogs are not counted
+
+
+def test_an_old_class_known_badly_learns_where_nothing_is_novel(world: World):
+    old = np.array([r for r, name in enumerate(world.truth.values()) if name in ("cat", "dog")])
+    task = few_dogs(world).adapt(world.pool[old], budget=2, ids=[world.ids[r] for r in old])
+    while query := task.ask():
+        task.tell(query.id, {i: world.truth[i] for i in query.ids})
+    believed = task.pseudo_labels
+    assert set(believed.values()) == {"dog"}
+    assert np.mean([world.truth[sample] == "dog" for sample in believed]) > 0.9
+    again = PrototypeLearner(task.agent, task.pool)
+    again.restore(task._short.state())
+    rows = np.arange(len(old))
+    np.testing.assert_array_equal(again.probabilities(rows), task._short.probabilities(rows))

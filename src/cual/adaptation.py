@@ -209,12 +209,15 @@ class Adaptation:
             return outlook(math.nan, 0, 0, 0, 0)
         said = {sample: answer for sample, answer in self._journal.answers.items() if answer is not SKIP}
         novel = [self._row_of[sample] for sample, answer in said.items() if answer not in self.agent.names]
-        labelled = np.concatenate([np.array(novel, dtype=np.int64), self._believed()[0], self._foreseen()])
+        rows, classes = self._believed()
+        believed = rows[classes >= len(self.agent.names)]
+        labelled = np.concatenate([np.array(novel, dtype=np.int64), believed, self._foreseen()])
         last = self.rounds[-1]
         since = int(np.isin(labelled, last.rows).sum())
         # Of those believed since, some are old: as many as old samples lie above the threshold, in proportion.
         above = int((last.scores > last.threshold.value).sum())
-        wrong = last.taken_for_novel * min(1.0, len(last.pseudo_rows) / max(1, above))
+        taken = int((last.pseudo_classes >= len(self.agent.names)).sum())
+        wrong = last.taken_for_novel * min(1.0, taken / max(1, above))
         return outlook(last.novel, len(labelled) - since, max(0.0, since - wrong), len(novel), len(said))
 
     @property
@@ -276,8 +279,8 @@ class Adaptation:
             judged = np.concatenate([self._told_rows(), self._rejected_rows()])
             left = np.flatnonzero(~np.isin(this.rows, judged))
             chosen = left[pseudo_labels[method.pseudo]().choose(self._view(this, left), method.alpha)]
-            trusted = np.isin(this.classes[chosen], [self._names.index(name) for name in self._novel_alive()])
-            chosen = chosen[trusted]
+            alive = [self._names.index(name) for name in self._alive()]
+            chosen = chosen[np.isin(this.classes[chosen], alive)]
             this.pseudo_rows, this.pseudo_classes = this.rows[chosen], this.classes[chosen]
             this.pseudo_doubts = pseudo_labels[method.pseudo]().doubts(self._view(this, chosen))
         self._closed += 1
@@ -308,6 +311,7 @@ class Adaptation:
             threshold=this.threshold.value,
             classes=this.classes[positions],
             n_old=len(self.agent.names),
+            learning=self._short.learning(),
             probabilities=lambda: self._short.probabilities(rows),
             features=lambda at: self._short.features(rows[at]),
         )

@@ -161,11 +161,14 @@ class Agent:
         def features(rows: IntArray) -> Tensor:
             return pool.take(rows, self.device)
 
+        def model(c: int) -> ClassModel:
+            known = self.replay.X[self.replay.y == c].float()
+            return self.uncertainty.fit(torch.cat([known, features(kept.rows[kept.classes == c])]))
+
+        grown = np.unique(kept.believed()[1]).tolist()  # old classes that got pseudo-labels are fitted anew
         with timings.stage("class models"):
-            models = tuple(
-                self.uncertainty.fit(features(kept.rows[kept.classes == c])) for c in range(n_old, len(names))
-            )
-        warn_about(self.uncertainty, models)
+            models = {c: model(c) for c in {*grown, *range(n_old, len(names))}}
+        warn_about(self.uncertainty, tuple(models.values()))
         head = self.head
         if models or (len(kept.rows) and not head.REPLAYS):
             with timings.stage("long head"):
@@ -191,7 +194,7 @@ class Agent:
             self.seed,
             task,
             names,
-            (*self.models, *models),
+            tuple(models[c] if c in models else self.models[c] for c in range(len(names))),
             head,
             replay,
             validation,
@@ -200,9 +203,10 @@ class Agent:
         )
 
     def _held_from(self, accepted: Accepted) -> BoolArray:
-        """Which accepted samples join the validation set: a share of each new class, pseudo-labels first."""
+        """Which accepted samples join the validation set: a share of each class learned, believed first."""
         held = np.zeros(len(accepted.rows), dtype=np.bool_)
-        for c in np.unique(accepted.classes[accepted.classes >= len(self.names)]).tolist():
+        learned = (accepted.classes >= len(self.names)) | (accepted.human == 0)
+        for c in np.unique(accepted.classes[learned]).tolist():
             mine = np.flatnonzero(accepted.classes == c)
             believed = mine[accepted.human[mine] == 0]
             rng = generator(self.seed, self.version + 1, c, "validation")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import one_hot
+from torch.nn.functional import embedding_bag, one_hot
 
 from cual.types import IntArray
 
@@ -87,9 +87,5 @@ class Neighbours:
 
     def votes(self, nearest: Nearest, shares: Tensor) -> Tensor:
         """The classes of each sample's neighbours (n, C); `shares` (anchors, C) says those of the anchors."""
-        known = one_hot(self._y, shares.shape[1]).to(shares)
-        every = torch.cat([shares, known])
-        votes = torch.zeros(len(nearest.voters), shares.shape[1], device=shares.device)
-        for j in range(nearest.voters.shape[1]):
-            votes.addcmul_(nearest.weights[:, j, None], every[nearest.voters[:, j]])
-        return votes
+        every = torch.cat([shares, one_hot(self._y, shares.shape[1]).to(shares)])
+        return embedding_bag(nearest.voters, every, mode="sum", per_sample_weights=nearest.weights)

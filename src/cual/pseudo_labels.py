@@ -48,6 +48,8 @@ class MostNovel:
 class LikelierThanNot:
     """Every sample that one novel class holds by more than half, whatever α (cual-plus).
 
+    So does an old class that is still being learned.
+
     >>> p = np.array([[0.9, 0.1], [0.4, 0.6], [0.5, 0.5]], dtype=np.float32)
     >>> view = PoolView(scores=p[:, 1], threshold=0.5, classes=p.argmax(1), n_old=1, probabilities=lambda: p)
     >>> LikelierThanNot().choose(view, alpha=0.2).tolist()
@@ -58,7 +60,8 @@ class LikelierThanNot:
         del alpha
         if not len(view.scores):
             return np.empty(0, np.int64)
-        return np.flatnonzero((view.probabilities().max(axis=1) > 0.5) & (view.classes >= view.n_old))
+        allowed = (view.classes >= view.n_old) | np.isin(view.classes, view.learning)
+        return np.flatnonzero((view.probabilities().max(axis=1) > 0.5) & allowed)
 
     def doubts(self, view: PoolView) -> FloatArray:
         """The share that other classes hold."""

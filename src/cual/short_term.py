@@ -51,6 +51,10 @@ class Accepted:
         chosen = (self.human == human) & (self.classes >= novel_from)
         return self.rows[chosen], self.classes[chosen]
 
+    def believed(self) -> tuple[IntArray, IntArray]:
+        """Rows and classes of all pseudo-labels."""
+        return self.rows[self.human == 0], self.classes[self.human == 0]
+
     def old(self, novel_from: int) -> tuple[IntArray, IntArray]:
         """Queried samples that turned out to be of old classes."""
         chosen = (self.human == 1) & (self.classes < novel_from)
@@ -71,6 +75,10 @@ class ShortTerm(Protocol):
     def features(self, rows: IntArray) -> FloatArray: ...
 
     def nearest_old(self, rows: IntArray) -> IntArray: ...
+
+    def learning(self) -> IntArray:
+        """Old classes that may be pseudo-labelled as well, because too little is known of them."""
+        ...
 
     def state(self) -> dict[str, Tensor]: ...
 
@@ -158,6 +166,9 @@ class NoveltyLearner:
     def nearest_old(self, rows: IntArray) -> IntArray:
         return self._nearest[torch.from_numpy(rows)].numpy()
 
+    def learning(self) -> IntArray:
+        return np.empty(0, np.int64)
+
     def state(self) -> dict[str, Tensor]:
         """Everything learned so far, so that a resumed adaptation goes on with the same bits."""
         state = {"s0": self._s0, "nearest": self._nearest, "validation_s0": self._validation_s0}
@@ -214,6 +225,9 @@ class HesitationLearner:
     def nearest_old(self, rows: IntArray) -> IntArray:
         return self.probabilities(rows)[:, : self._n_old].argmax(axis=1)
 
+    def learning(self) -> IntArray:
+        return np.empty(0, np.int64)
+
     def state(self) -> dict[str, Tensor]:
         return {"alive": torch.tensor(self._alive)} | {f"head.{k}": v for k, v in self._head.state().items()}
 
@@ -244,7 +258,7 @@ def long_term_lesson(agent: "Agent", pool: Pool, accepted: Accepted, n_classes: 
     return Lesson(
         n_classes,
         queried=samples(*accepted.of(True, n_old)),
-        pseudo=samples(*accepted.of(False, n_old)),
+        pseudo=samples(*accepted.believed()),
         replay=agent.replay.samples(),
         old=samples(*accepted.old(n_old)),
         unlabelled=pool.take(rest, agent.device) if agent.head.WANTS_UNLABELLED else None,

@@ -1,8 +1,9 @@
 """A_s of cual-plus: the whole pool is labelled at once, old and novel classes competing for every sample.
 
-Classes are directions (prototypes) in the space that the ridge head whitens. Old ones are known; novel ones
-start from the answers and are refined by what they win in the pool. What a sample's neighbours are, known
-samples or others of the pool, counts as well (`cual.neighbours`). Whom to ask is decided elsewhere.
+Classes are directions (prototypes) in the space that the ridge head whitens. Old ones are known. Novel ones,
+and old ones of which too little is known, start from the answers and are refined by what they win in the pool.
+What a sample's neighbours are, known samples or others of the pool, counts as well (`cual.neighbours`). Whom to
+ask is decided elsewhere.
 """
 
 import math
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy, normalize, one_hot
+from torch.nn.functional import cross_entropy, normalize, one_hot, pad
 
 from cual.heads import Lesson, Ridge, Samples
 from cual.neighbours import Nearest, Neighbours
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 SHRINK = 0.3
 """Ridge of the covariance that whitens; the head's own, for predictions, is larger."""
 REFINEMENTS = 6
-"""Rounds in which novel prototypes win samples and move; neighbours count from the third on."""
+"""Rounds in which prototypes win samples and move; neighbours count from the third on."""
 ANSWER_WEIGHT = 3.0
 """What a person's answer counts in a prototype, against 1 for a sample that was only won."""
 LEAST_SHARE = 0.3
@@ -38,9 +39,17 @@ LEAST_SHARE = 0.3
 NEIGHBOUR_WEIGHT = 3.0
 """What it counts, in logits, if all neighbours of a sample are of one class."""
 CROWD_WEIGHT = 2.0
-"""What a deviation of `Neighbours.crowding` counts, in logits, for the novel classes."""
+"""What a deviation of `Neighbours.crowding` counts, in logits, for classes that are still being learned."""
 CROWD_EDGE = 0.8
 """Deviations of crowding that speak neither for nor against them."""
+FEW = 50
+"""An old class of fewer samples is still being learned; if all are small, one of a quarter of the largest."""
+CONTRADICTED = 2
+"""As is one that so many answers name although the samples look novel …"""
+LOOKS_NOVEL = 2.0
+"""… by this many deviations of crowding."""
+KNOWN_WEIGHT = 12.0
+"""What is known of such a class counts in its prototype as at most so many samples."""
 ANCHORS = 4096
 """Pool samples that prototypes and neighbours are sought among; a larger pool is represented by that many."""
 KEEP_BYTES = 2**28
@@ -66,14 +75,14 @@ class Scale:
 
 @dataclass(frozen=True)
 class Prototypes:
-    """Novel classes, as sums of the directions of what they hold.
+    """The classes that are still being learned, as sums of the directions of what they hold.
 
     Attributes
     ----------
+    columns
+        Which columns of the shares they are, ascending.
     sums, mass
         Of each class, the sum of the directions and the weight that it rests on.
-    won
-        What each anchor adds to each sum (anchors, classes), so that nothing is judged by itself.
     odds
         How much more frequent a novel class is than an old one in this pool, as a logarithm.
     shares
@@ -82,12 +91,21 @@ class Prototypes:
         Whether neighbours count yet.
     """
 
+    columns: Tensor
     sums: Tensor
     mass: Tensor
-    won: Tensor
     odds: float
     shares: Tensor
     voting: bool
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Samples as the competition sees them: directions, cosines to the old classes, and neighbours."""
+
+    directions: Tensor
+    to_old: Tensor
+    nearest: Nearest
 
 
 class Space:
@@ -100,23 +118,21 @@ class Space:
         every = np.arange(len(pool))
         rng = generator(agent.seed, agent.version + 1, 0, "anchors")
         self.anchors = np.sort(rng.permutation(len(pool))[:ANCHORS])
-        self.anchor_directions = torch.cat([U for _, U in self.chunks(self.anchors)])
-        known = agent.replay.samples()
-        self.neighbours = Neighbours(
-            self.anchors, self.anchor_directions, self.directions(known.X.float()), known.y
-        )
+        known, held = agent.replay.samples(), self.directions(agent.validation.X)
+        directions = torch.cat([*(U for _, U in self.chunks(self.anchors)), held])
+        anchors = directions[: len(self.anchors)]
+        self.neighbours = Neighbours(self.anchors, anchors, self.directions(known.X.float()), known.y)
         self._nearest = Nearest.joined([self.neighbours.of(U, every[part]) for part, U in self.chunks(every)])
-        places = np.searchsorted(self.anchors, every).clip(max=len(self.anchors) - 1)
-        self._place = torch.from_numpy(np.where(self.anchors[places] == every, places, -1)).to(agent.device)
-        self.validation = self.directions(agent.validation.X)
-        self.nearest_of_validation = self.neighbours.of(self.validation)
-        cosines = self.validation @ self.old.T
-        own = cosines.gather(1, agent.validation.y[:, None])[:, 0]
+        around = Nearest.joined([self._around(self.anchors), self.neighbours.of(held)])
+        self.anchors_and_validation = Seen(directions, directions @ self.old.T, around)
+        """One after the other, because the competition always looks at both."""
+        cosines, y = self.anchors_and_validation.to_old[len(anchors) :], agent.validation.y
+        own = cosines.gather(1, y[:, None])[:, 0]
         self.likeness = float(own.mean().clamp(0.01, 0.99)) ** 2
         """Expected cosine of two samples of one class: the square of that of a sample and its class."""
-        self.sharpness = _sharpness(cosines, agent.validation.y)
+        self.sharpness = _sharpness(cosines, y)
         self.angle = Scale.of(1 - cosines.max(dim=1).values)
-        self.crowd = Scale.of(self.nearest_of_validation.crowding)
+        self.crowd = Scale.of(around.crowding[len(anchors) :])
 
     def directions(self, X: Tensor) -> Tensor:
         return normalize(self._head.whiten(X), dim=1)
@@ -127,24 +143,32 @@ class Space:
             every = np.arange(len(self._pool))
             self._kept = torch.cat([self.directions(X) for _, X in self._pool.chunks(every, self._device)])
         if self._kept is not None:
-            yield slice(0, len(rows)), self._kept[torch.from_numpy(rows).to(self._device)]
+            whole = np.array_equal(rows, np.arange(len(self._kept)))
+            yield (
+                slice(0, len(rows)),
+                self._kept if whole else self._kept[torch.from_numpy(rows).to(self._device)],
+            )
             return
         for part, X in self._pool.chunks(rows, self._device):
             yield part, self.directions(X)
 
-    def around(self, rows: IntArray) -> Nearest:
-        """Neighbours of pool rows."""
+    def seen(self) -> Iterator[Seen]:
+        """The pool, in chunks."""
+        every = np.arange(len(self._pool))
+        for part, U in self.chunks(every):
+            yield Seen(U, U @ self.old.T, self._around(every[part]))
+
+    def _around(self, rows: IntArray) -> Nearest:
         return self._nearest.take(torch.from_numpy(rows).to(self._device))
 
-    def won(self, rows: IntArray, found: Prototypes) -> Tensor:
-        """What pool rows have added to the prototypes: nothing, unless they are anchors."""
-        place = self._place[torch.from_numpy(rows).to(self._device)]
-        return found.won[place.clamp(min=0)] * (place >= 0)[:, None]
+    def crowdedness(self, rows: IntArray) -> Tensor:
+        """The crowding of pool rows, in deviations of known samples."""
+        return self.crowd.deviations(self._around(rows).crowding)
 
-    def novelty(self, directions: Tensor, nearest: Nearest) -> Tensor:
+    def novelty(self, seen: Seen) -> Tensor:
         """Two views, in deviations of known samples: the angle to the nearest old class and the crowd."""
-        angle = 1 - (directions @ self.old.T).max(dim=1).values
-        return self.angle.deviations(angle) + self.crowd.deviations(nearest.crowding)
+        angle = 1 - seen.to_old.max(dim=1).values
+        return self.angle.deviations(angle) + self.crowd.deviations(seen.nearest.crowding)
 
 
 class PrototypeLearner:
@@ -154,30 +178,32 @@ class PrototypeLearner:
         self._agent, self._pool, self._n_old = agent, pool, len(agent.names)
         self._accepted = Accepted(*(np.empty(0, np.int64) for _ in range(3)))
         self._last = False
-        self._shares: tuple[IntArray, FloatArray] | None = None
+        self._shares: FloatArray | None = None
 
     def score(self, rows: IntArray, last: bool = False) -> Scored:
-        self._last = last
+        self._last, space = last, self._home
+        if self._novel():
+            shares, known = self._compete()
+            return Scored(shares[rows][:, self._n_old :].sum(axis=1), self._classes(rows), known, EVEN)
+        novelty = _joined([space.novelty(seen) for seen in space.seen()]).cpu().numpy()
+        known = space.novelty(space.anchors_and_validation)[len(space.anchors) :]
+        classes = self._classes(rows) if last and len(self.learning()) else np.full(len(rows), -1)
+        return Scored(novelty[rows], classes, known)
+
+    def _compete(self) -> tuple[FloatArray, Tensor]:
+        """What each class holds of the pool, and what novel ones hold of the validation set."""
         space = self._home
-        if not self._novel():
-            parts = [space.novelty(U, space.around(rows[part])) for part, U in space.chunks(rows)]
-            known = space.novelty(space.validation, space.nearest_of_validation)
-            return Scored(_joined(parts).cpu().numpy(), np.full(len(rows), -1), known)
         found = self._refined(space)
-        if last:
+        if self._last:
             space = Space(self._taught(space, found), self._agent, self._pool)
             found = self._refined(space)
-        shares = _joined(
-            [
-                self._share(space, U, space.around(rows[part]), found, space.won(rows[part], found))
-                for part, U in space.chunks(rows)
-            ]
-        )
-        known = self._share(space, space.validation, space.nearest_of_validation, found)
-        self._shares = rows, shares.cpu().numpy()
-        classes = self._numbers()[shares.argmax(dim=1).cpu().numpy()] if len(rows) else np.empty(0, np.int64)
-        novel = [s[:, self._n_old :].sum(dim=1) for s in (shares, known)]
-        return Scored(novel[0].cpu().numpy(), classes, novel[1], EVEN)
+        self._shares = _joined([self._share(space, seen, found) for seen in space.seen()]).cpu().numpy()
+        known = self._share(space, space.anchors_and_validation, found)[len(space.anchors) :]
+        return self._shares, known[:, self._n_old :].sum(dim=1)
+
+    def _classes(self, rows: IntArray) -> IntArray:
+        """The likeliest class of each row."""
+        return self._numbers()[self.probabilities(rows).argmax(axis=1)]
 
     # -- the space -----------------------------------------------------------------------------------------
 
@@ -205,39 +231,68 @@ class PrototypeLearner:
         """The class of each column of the shares."""
         return np.concatenate([np.arange(self._n_old), self._novel()]).astype(np.int64)
 
+    def learning(self) -> IntArray:
+        """Old classes of which too little is known, or something that the answers contradict."""
+        counts = cast("Ridge", self._agent.head).counts[: self._n_old].cpu().numpy()
+        few = counts < min(FEW, counts.max() / 4)
+        rows, classes = self._accepted.old(self._n_old)
+        surprising = (self._home.crowdedness(rows) > LOOKS_NOVEL).cpu().numpy() if len(rows) else []
+        named = np.bincount(classes[surprising], minlength=self._n_old)
+        return np.flatnonzero(few | (named >= CONTRADICTED))
+
     def _refined(self, space: Space) -> Prototypes:
-        """Prototypes of the novel classes, after a few rounds of winning anchors."""
-        answered, classes = self._accepted.of(True, self._n_old)
-        column = torch.from_numpy(np.searchsorted(self._novel(), classes)).to(self._agent.device)
-        labels = one_hot(column, len(self._novel())).float()
-        said = torch.zeros(labels.shape[1], space.old.shape[1], device=self._agent.device)
-        for part, U in space.chunks(answered):
+        """Prototypes of the classes that are still being learned, after a few rounds of winning anchors."""
+        learning, device = self.learning(), self._agent.device
+        classes = np.concatenate([learning, self._novel()]).astype(np.int64)
+        told = (self._accepted.human == 1) & np.isin(self._accepted.classes, classes)
+        column = torch.from_numpy(np.searchsorted(classes, self._accepted.classes[told])).to(device)
+        labels = one_hot(column, len(classes)).float()
+        said = torch.zeros(len(classes), space.old.shape[1], device=device)
+        for part, U in space.chunks(self._accepted.rows[told]):
             said += labels[part].T @ U
-        counts = labels.sum(dim=0)
-        anchors, around = space.anchor_directions, space.around(space.anchors)
-        nothing = torch.zeros(len(anchors), len(counts)).to(said)
-        found = Prototypes(said, counts, won=nothing, odds=0.0, shares=nothing, voting=False)
+        known, weight = self._known(space, learning, len(classes))
+        counts, n = labels.sum(dim=0), len(space.anchors)
+        anchors = space.anchors_and_validation.directions[:n]
+        n_validation = len(space.anchors_and_validation.directions) - n
+        columns = torch.from_numpy(np.searchsorted(self._numbers(), classes)).to(device)
+        found = Prototypes(
+            columns, known + said, weight + counts, odds=0.0, shares=anchors[:, :0], voting=False
+        )
         for turn in range(REFINEMENTS):
-            shares = self._certain(space, self._share(space, anchors, around, found, found.won))
-            novel = shares[:, self._n_old :]
-            won = novel * (novel > LEAST_SHARE)
+            shares, of_known = self._share(space, space.anchors_and_validation, found).split((n, n_validation))
+            shares = self._certain(space, shares)
+            won = shares[:, columns]
+            won = won * (won > LEAST_SHARE)
             found = Prototypes(
-                sums=won.T @ anchors + (ANSWER_WEIGHT - 1) * said,
-                mass=won.sum(dim=0) + (ANSWER_WEIGHT - 1) * counts,
-                won=won,
-                odds=self._odds(space, novel, found, len(answered)),
+                columns,
+                sums=known + won.T @ anchors + (ANSWER_WEIGHT - 1) * said,
+                mass=weight + won.sum(dim=0) + (ANSWER_WEIGHT - 1) * counts,
+                odds=self._odds(shares[:, self._n_old :], of_known[:, self._n_old :]),
                 shares=shares,
                 voting=turn > 0,
             )
         return found
 
-    def _odds(self, space: Space, novel: Tensor, found: Prototypes, least: int) -> float:
+    def _known(self, space: Space, learning: IntArray, n: int) -> tuple[Tensor, Tensor]:
+        """What was known before of `n` classes, the first of which are `learning`: sums of directions, weights.
+
+        The sum of k directions that are alike by ρ is expected to be √(k + k (k − 1) ρ) long.
+        """
+        counts = cast("Ridge", self._agent.head).counts[torch.from_numpy(learning)]
+        k = counts.float().clamp(1.0, KNOWN_WEIGHT)
+        length = (k + k * (k - 1) * space.likeness).sqrt()
+        sums = torch.zeros(n, space.old.shape[1], device=k.device)
+        sums[: len(k)] = length[:, None] * space.old[torch.from_numpy(learning)]
+        return sums, pad(k, (0, n - len(k)))
+
+    def _odds(self, novel: Tensor, of_known: Tensor) -> float:
         """How frequent novel classes are: what they hold of the pool beyond what they hold of known samples."""
-        known = self._share(space, space.validation, space.nearest_of_validation, found)
-        mistaken = min(0.95, float(known[:, self._n_old :].sum(dim=1).mean()))
-        n, n_novel = len(novel), novel.shape[1]
+        n, n_novel = novel.shape
+        if not n_novel:
+            return 0.0
+        mistaken = min(0.95, float(of_known.sum(dim=1).mean()))
         frequent = (float(novel.sum()) - n * mistaken) / (1 - mistaken)
-        frequent = min(max(frequent, least), 0.9 * n)
+        frequent = min(max(frequent, len(self._accepted.of(True, self._n_old)[0])), 0.9 * n)
         return math.log(frequent / n_novel) - math.log((n - frequent) / self._n_old)
 
     def _certain(self, space: Space, shares: Tensor) -> Tensor:
@@ -248,26 +303,22 @@ class PrototypeLearner:
         shares[torch.from_numpy(places[told])] = one_hot(torch.from_numpy(column), shares.shape[1]).to(shares)
         return shares
 
-    def _share(
-        self, space: Space, U: Tensor, around: Nearest, found: Prototypes, won: Tensor | None = None
-    ) -> Tensor:
+    def _share(self, space: Space, seen: Seen, found: Prototypes) -> Tensor:
         """What each class holds of each sample: softmax over cosines, the crowd, the neighbours and the odds.
 
-        `won` is what the samples have added to the prototypes, which is taken off before they are compared.
         A prototype of few samples is noisy, which is made up for: with ρ the cosine expected of two samples of
         one class, the cosine to the mean of n samples is expected to be √(ρ / (ρ + (1 − ρ) / n)) of that to the
         true mean.
         """
-        along, length = U @ found.sums.T, found.sums.square().sum(dim=1)
-        if won is not None:
-            along, length = along - won, length - 2 * won * along + won.square()
         rho = space.likeness
         fair = ((rho + (1 - rho) / found.mass.clamp(min=1)) / rho).sqrt()
-        crowd = CROWD_WEIGHT * (space.crowd.deviations(around.crowding) - CROWD_EDGE) + found.odds
-        novel = space.sharpness * along / length.clamp(min=1e-6).sqrt() * fair + crowd[:, None]
-        logits = torch.cat([space.sharpness * (U @ space.old.T), novel], dim=1)
+        crowd = CROWD_WEIGHT * (space.crowd.deviations(seen.nearest.crowding) - CROWD_EDGE)
+        cosines = seen.directions @ (normalize(found.sums, dim=1) * fair[:, None]).T
+        logits = space.sharpness * pad(seen.to_old, (0, len(self._novel())))
+        logits[:, found.columns] = space.sharpness * cosines + crowd[:, None]
+        logits[:, self._n_old :] += found.odds
         if found.voting:
-            logits += NEIGHBOUR_WEIGHT * space.neighbours.votes(around, found.shares)
+            logits += NEIGHBOUR_WEIGHT * space.neighbours.votes(seen.nearest, found.shares)
         return torch.softmax(logits, dim=1)
 
     # -- the rest of the contract --------------------------------------------------------------------------
@@ -279,17 +330,13 @@ class PrototypeLearner:
 
     def probabilities(self, rows: IntArray) -> FloatArray:
         """The share of each row that each class holds."""
-        if self._shares is None or not np.isin(rows, self._shares[0]).all():
-            space = self._home
-            if not self._novel():
-                parts = [
-                    torch.softmax(space.sharpness * (U @ space.old.T), dim=1) for _, U in space.chunks(rows)
-                ]
-                return _joined(parts).cpu().numpy()
-            self.score(rows, self._last)
-        assert self._shares is not None
-        known, shares = self._shares
-        return shares[np.searchsorted(known, rows)]
+        if self._shares is not None:
+            return self._shares[rows]
+        if self._novel() or (self._last and len(self.learning())):
+            return self._compete()[0][rows]
+        space = self._home
+        parts = [torch.softmax(space.sharpness * seen.to_old, dim=1) for seen in space.seen()]
+        return _joined(parts).cpu().numpy()[rows]
 
     def features(self, rows: IntArray) -> FloatArray:
         return _joined([U for _, U in self._home.chunks(rows)]).cpu().numpy()

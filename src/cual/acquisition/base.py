@@ -29,6 +29,8 @@ class PoolView:
         The class each sample is taken for, were it novel; −1 where none is known yet.
     n_old
         Classes below this number are old.
+    learning
+        Old classes of which too little is known: they may be believed, as novel ones may.
     validation
         The same score of known validation samples.
     probabilities
@@ -41,6 +43,7 @@ class PoolView:
     threshold: float
     classes: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     n_old: int = 0
+    learning: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     validation: FloatArray = field(default_factory=lambda: np.empty(0, np.float32))
     probabilities: Callable[[], FloatArray] = _nothing
     features: Callable[[IntArray], FloatArray] = _nothing

@@ -1,6 +1,9 @@
 """Who to ask: samples that are wanted and differ from each other, by k-means (cual-plus). Choosing only."""
 
 import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize, one_hot
 
 from cual.acquisition.base import PoolView, acquisition, highest
 from cual.types import FloatArray, IntArray
@@ -80,15 +83,14 @@ def _company(view: PoolView, positions: IntArray) -> FloatArray:
     every = np.arange(len(view.scores))
     others = every[:: max(1, len(every) // CANDIDATES)]
     cosines = _directions(view, positions) @ _directions(view, others).T
-    cosines[positions[:, None] == others] = -1
-    nearest = min(NEAREST, cosines.shape[1])
-    company = np.partition(cosines, -nearest, axis=1)[:, -nearest:].mean(axis=1).clip(min=0)
+    cosines[torch.from_numpy(positions[:, None] == others)] = -1
+    company = cosines.topk(min(NEAREST, len(others)), dim=1).values.mean(dim=1).clamp(min=0).numpy()
     return company / company.max() if company.max() > 0 else np.ones_like(company)
 
 
-def _directions(view: PoolView, positions: IntArray) -> FloatArray:
-    directions = view.features(positions).astype(np.float32)
-    return directions / np.maximum(np.linalg.norm(directions, axis=1, keepdims=True), 1e-12)
+def _directions(view: PoolView, positions: IntArray) -> Tensor:
+    """In torch: threads of two libraries of linear algebra would get in each other's way."""
+    return normalize(torch.from_numpy(view.features(positions)).float(), dim=1)
 
 
 def _medoids(view: PoolView, weights: FloatArray, n: int, most: int, rng: np.random.Generator) -> IntArray:
@@ -100,14 +102,14 @@ def _medoids(view: PoolView, weights: FloatArray, n: int, most: int, rng: np.ran
     directions = _directions(view, candidates)
     heavy = np.maximum(weights[candidates], 1e-4)
     centres = directions[_spread(directions, heavy, n, rng)]
+    nearest = torch.empty(0)
     for _ in range(ROUNDS):
-        nearest = (directions @ centres.T).argmax(axis=1)
-        for j in range(n):
-            mine = nearest == j
-            if mine.any():
-                centre = heavy[mine] @ directions[mine]
-                centres[j] = centre / max(float(np.linalg.norm(centre)), 1e-12)
-    likeness = directions @ centres.T
+        before, nearest = nearest, (directions @ centres.T).argmax(dim=1)
+        if torch.equal(before, nearest):
+            break
+        sums = (one_hot(nearest, n) * torch.from_numpy(heavy)[:, None]).T @ directions
+        centres = torch.where(sums.any(dim=1, keepdim=True), normalize(sums, dim=1), centres)
+    likeness = (directions @ centres.T).numpy()
     chosen: list[int] = []
     for j in range(n):  # the closest sample to each centre that no other centre took
         order = np.argsort(-likeness[:, j], kind="stable")
@@ -115,7 +117,7 @@ def _medoids(view: PoolView, weights: FloatArray, n: int, most: int, rng: np.ran
     return candidates[chosen]
 
 
-def _spread(directions: FloatArray, weights: FloatArray, n: int, rng: np.random.Generator) -> list[int]:
+def _spread(directions: Tensor, weights: FloatArray, n: int, rng: np.random.Generator) -> list[int]:
     """Starting points by k-means++: each next one is likely where weight is high and no start is near."""
     chosen: list[int] = []
     far = np.ones(len(weights), dtype=np.float64)
@@ -123,5 +125,5 @@ def _spread(directions: FloatArray, weights: FloatArray, n: int, rng: np.random.
         odds = np.cumsum(weights * np.maximum(far, 1e-9))
         i = min(int(np.searchsorted(odds, rng.random() * odds[-1], side="right")), len(weights) - 1)
         chosen.append(i)
-        far = np.minimum(far, 1 - directions @ directions[i])
+        far = np.minimum(far, 1 - (directions @ directions[i]).numpy())
     return chosen

@@ -76,14 +76,14 @@ def iteration_rows(
 ) -> list[Row]:
     """Per iteration: AUROC and AUPR of its score over the samples still in the pool; the pseudo-labels so far.
 
-    Precision: share of them that are right. Recall: share of the pool's novel samples that got one.
+    Precision: share of them that are right. Recall: share of the pool's novel samples that got a right one.
     """
     out: list[Row] = []
-    total = right = 0
+    total = right = found = 0
     for r in adaptation.rounds:
         for position in r.pseudo_rows.tolist():
-            total += 1
-            right += believed.get(int(rows[position])) == labels[position].item()
+            ok = believed.get(int(rows[position])) == labels[position].item()
+            total, right, found = total + 1, right + ok, found + (ok and bool(novel[position]))
         out.append(
             {
                 "auroc": auroc(r.scores, novel[r.rows]),
@@ -92,7 +92,7 @@ def iteration_rows(
                 "asked": len(r.asked),
                 "pseudo_labels": total,
                 "precision": right / total if total else None,
-                "recall": right / int(novel.sum()) if novel.any() else None,
+                "recall": found / int(novel.sum()) if novel.any() else None,
             }
         )
     return out

@@ -29,12 +29,19 @@ LEAST_VARIANCE = 1e-6  # of a unit vector, least ridge: features may not vary at
 
 
 class Solution(NamedTuple):
-    """Logits are ``(z - centre) @ weights.T + biases``; ``factor`` is Σ's Cholesky factor, for whitening."""
+    """Logits are ``(z - centre) @ weights.T + biases``."""
 
     centre: Tensor
     weights: Tensor
     biases: Tensor
+
+
+class Whitening(NamedTuple):
+    """Whitened is L⁻¹ (z − centre), in float32, where Σ = L Lᵀ."""
+
+    centre: Tensor
     factor: Tensor
+    """L."""
     means: Tensor
     """Class means, whitened; zero for a class without samples."""
 
@@ -116,12 +123,17 @@ class Ridge:
         """Classes known so far; 0 before the first lesson."""
         return len(self._counts)
 
+    @property
+    def counts(self) -> Tensor:
+        """Samples learned of each class; soft labels count in part."""
+        return self._counts
+
     @torch.no_grad()
     def logits(self, X: Tensor) -> Tensor:
         """Logits (n, n_classes) in float32, on the head's device."""
         if not self.n_classes:
             return torch.empty(len(X), 0, dtype=torch.float32, device=X.device)
-        centre, weights, biases, _, _ = self._solution
+        centre, weights, biases = self._solution
         logits = torch.empty(len(X), self.n_classes, dtype=torch.float32, device=biases.device)
         for rows, z in self._unit_vectors(X):
             logits[rows] = torch.addmm(biases, z.sub_(centre), weights.t()).float()
@@ -179,7 +191,7 @@ class Ridge:
     def _copied(self, n_classes: int, device: torch.device) -> Self:
         """A head on `device` with sums of its own, and room for `n_classes`."""
         head = copy.copy(self)
-        vars(head).pop("_solution", None)
+        head._forget()
         new = n_classes - self.n_classes
         head._offset = self._offset.to(device)
         head._counts = F.pad(self._counts, (0, new)).to(device)
@@ -207,14 +219,16 @@ class Ridge:
             columns, until = slice(start, start + BLOCK), slice(start + BLOCK)
             self._moment[columns, until].addmm_(z[:, columns].t(), z[:, until], alpha=sign)
 
-    def _unit_vectors(self, X: Tensor) -> Iterator[tuple[slice, Tensor]]:
-        """z of each chunk, in float64, and its rows."""
+    def _unit_vectors(self, X: Tensor, dtype: torch.dtype = torch.float64) -> Iterator[tuple[slice, Tensor]]:
+        """z of each chunk, and its rows.
+
+        In float64 where exact sums or a weak ridge need it: float32 rounds by the size of the chunk, too.
+        """
         for start in range(0, len(X), CHUNK):
             rows = slice(start, start + CHUNK)
-            z = F.normalize(X[rows].to(self._counts.device, torch.float64))
+            z = F.normalize(X[rows].to(self._counts.device, dtype))
             if self._inner != self.width or self.expand:
-                # In float64 as well: float32 rounds by the size of the chunk, which a weak ridge would amplify.
-                z = torch.cat([z @ block.double().t() for block in self._directions.split(BLOCK)], dim=1)
+                z = torch.cat([z @ block.to(dtype).t() for block in self._directions.split(BLOCK)], dim=1)
                 z = F.normalize(z.relu_() if self.expand else z)
             yield rows, z
 
@@ -228,13 +242,14 @@ class Ridge:
             self._drawn = torch.from_numpy(drawn).to(device)
         return self._drawn
 
-    @cached_property
-    def _solution(self) -> Solution:
-        """Centre, weights and biases, by one Cholesky factorisation."""
+    def _forget(self) -> None:
+        """What was computed from other sums or another ridge."""
+        for name in ("_solution", "_whitening"):
+            vars(self).pop(name, None)
+
+    def _moments(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Which classes have samples, their means, the mean of all, and Σ."""
         present = self._counts > NO_SAMPLES
-        weights, biases = torch.zeros_like(self._sums), torch.full_like(self._counts, NO_LOGIT)
-        if not present.any():
-            return Solution(self._offset, weights, biases, torch.eye(self._inner).to(weights), weights)
         n, means = self._counts.sum(), self._sums[present] / self._counts[present, None]
         mean = self._sums.sum(dim=0) / n
         total = self._moment.diagonal().mean() / n - mean.square().mean()
@@ -243,36 +258,52 @@ class Ridge:
         covariance = torch.addmm(self._moment, between.t(), between, alpha=-1).div_(n)
         ridge = (self.shrink * covariance.diagonal().mean()).clamp(min=LEAST_VARIANCE / self._inner)
         covariance.diagonal().add_(torch.maximum(ridge, LEAST_SHARE * total))
+        return present, means, mean, covariance
+
+    @cached_property
+    def _solution(self) -> Solution:
+        """Centre, weights and biases, by one Cholesky factorisation."""
+        weights, biases = torch.zeros_like(self._sums), torch.full_like(self._counts, NO_LOGIT)
+        if not (self._counts > NO_SAMPLES).any():
+            return Solution(self._offset, weights, biases)
+        present, means, mean, covariance = self._moments()
         factor = torch.linalg.cholesky(covariance)
         whitened = torch.linalg.solve_triangular(factor, (means - mean).t(), upper=False)
-        placed = torch.zeros_like(weights)
-        placed[present] = whitened.t()
         lengths = whitened.square().sum(dim=0)
         whitened = whitened * (lengths.mean() / lengths.clamp(min=LEAST_LENGTH)).pow(self.even / 2)
         weights[present] = torch.linalg.solve_triangular(factor.t(), whitened, upper=True).t()
         biases[present] = -0.5 * whitened.square().sum(dim=0)
-        return Solution(self._offset + mean, weights, biases, factor, placed)
+        return Solution(self._offset + mean, weights, biases)
+
+    @cached_property
+    def _whitening(self) -> Whitening:
+        placed = torch.zeros_like(self._sums, dtype=torch.float32)
+        if not (self._counts > NO_SAMPLES).any():
+            return Whitening(self._offset.float(), torch.eye(self._inner).to(placed), placed)
+        present, means, mean, covariance = self._moments()
+        factor = torch.linalg.cholesky(covariance.float())
+        placed[present] = torch.linalg.solve_triangular(factor, (means - mean).float().t(), upper=False).t()
+        return Whitening((self._offset + mean).float(), factor, placed)
 
     @torch.no_grad()
     def whiten(self, X: Tensor) -> Tensor:
-        """Features in the space where every class has the same round spread: L⁻¹ (z − centre), Σ = L Lᵀ."""
-        solved = self._solution
-        factor, whitened = solved.factor.float(), torch.empty(len(X), self._inner, device=solved.factor.device)
-        for rows, z in self._unit_vectors(X):
-            centred = z.sub_(solved.centre).float()
-            whitened[rows] = torch.linalg.solve_triangular(factor, centred.t(), upper=False).t()
+        """Features in the space where every class has the same round spread, in float32."""
+        centre, factor, _ = self._whitening
+        whitened = torch.empty(len(X), self._inner, device=factor.device)
+        for rows, z in self._unit_vectors(X, torch.float32):
+            whitened[rows] = torch.linalg.solve_triangular(factor.t(), z.sub_(centre), upper=True, left=False)
         return whitened
 
     def shrunk(self, by: float) -> Self:
         """The same sums under another ridge."""
         head = copy.copy(self)
-        vars(head).pop("_solution", None)
+        head._forget()
         head.shrink = by
         return head
 
     def whitened_means(self) -> Tensor:
         """Class means (n_classes, width) in the space of `whiten`."""
-        return self._solution.means.float()
+        return self._whitening.means
 
     def state(self) -> dict[str, Tensor]:
         """Options as 0-d tensors; from the first lesson on, the seed of R, the offset and the sums.
