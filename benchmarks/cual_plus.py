@@ -85,8 +85,8 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     },
     "flatness-rare": {
         "rare 1:10": {"RARITY": 10.0},
-        "few are 25": {"RARITY": 10.0, "transduction.FEW": 25},
-        "few are 100": {"RARITY": 10.0, "transduction.FEW": 100},
+        "few are 50": {"RARITY": 10.0, "transduction.FEW": 50},
+        "few are 200": {"RARITY": 10.0, "transduction.FEW": 200},
         "contradicted by 1": {"RARITY": 10.0, "transduction.CONTRADICTED": 1},
         "contradicted by 4": {"RARITY": 10.0, "transduction.CONTRADICTED": 4},
         "looks novel from 1": {"RARITY": 10.0, "transduction.LOOKS_NOVEL": 1.0},

@@ -1,6 +1,7 @@
 """How much faster a stream of cual-plus is than one of cual: all adaptations of both, in one run.
 
-    python benchmarks/streams.py [--features ../shared/data/eurosat-r50.npz] [--tasks 4] [--threads 1]
+    python benchmarks/streams.py [--features ../shared/data/eurosat-r50.npz] [--first 2] [--increment 1]
+        [--budget 0.005] [--buffer 2500] [--tasks 4] [--threads 1]
 
 With one thread CPU time is compared, whatever else the machine does; with more, the time on the clock, for
 which the machine should be idle. Tests never assert a time.
@@ -21,6 +22,10 @@ from cual.bench.streams import Protocol, make_stream
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--features", type=Path, default=Path("../shared/data/eurosat-r50.npz"))
+    parser.add_argument("--first", type=int, default=2)
+    parser.add_argument("--increment", type=int, default=1)
+    parser.add_argument("--budget", type=float, default=0.005)
+    parser.add_argument("--buffer", type=int, default=2500)
     parser.add_argument("--tasks", type=int, default=4, help="only the first tasks of the stream")
     parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args()
@@ -31,11 +36,11 @@ def main() -> None:
     clock, what = (time.process_time, "CPU time") if args.threads == 1 else (time.perf_counter, "time")
     with np.load(args.features) as held:
         X, y = held["X"], held["y"].astype(np.int64)
-    stream = make_stream(y, Protocol(first=2, increment=1), seed=0)
-    spent = {
-        method: seconds(method, X, y, stream.tasks[: args.tasks], stream.first, clock)
-        for method in ("cual-plus", "cual")
-    }
+    stream = make_stream(y, Protocol(first=args.first, increment=args.increment), seed=0)
+    spent: dict[str, float] = {}
+    for method in ("cual-plus", "cual"):
+        agent = Agent.fit(X[stream.first], y[stream.first], method, buffer=args.buffer)
+        spent[method] = seconds(agent, X, y, stream.tasks[: args.tasks], args.budget, clock)
     for method, taken in spent.items():
         print(
             f"{method:10} {taken / spent['cual-plus']:6.1f} times the {what} of cual-plus, {args.tasks} tasks"
@@ -43,14 +48,13 @@ def main() -> None:
 
 
 def seconds(
-    method: str, X: np.ndarray, y: np.ndarray, tasks: tuple, first: np.ndarray, clock: Callable[[], float]
+    agent: Agent, X: np.ndarray, y: np.ndarray, tasks: tuple, budget: float, clock: Callable[[], float]
 ) -> float:
     """Time of the adaptations; fitting the first classes is not counted."""
-    agent = Agent.fit(X[first], y[first], method)
     total = 0.0
     for task in tasks:
         began = clock()
-        adaptation = agent.adapt(X[task.rows], 0.005, ids=task.rows)
+        adaptation = agent.adapt(X[task.rows], budget, ids=task.rows)
         while query := adaptation.ask():
             adaptation.tell(query.id, {i: int(y[i]) for i in query.ids})
         agent = adaptation.finish()

@@ -199,12 +199,16 @@ def few_dogs(world: World, n: int = 6):
 
 
 def test_an_old_class_of_few_samples_is_still_being_learned(world: World):
-    def learning(agent: Agent) -> list[int]:
-        return PrototypeLearner(agent, Pool(world.pool)).learning().tolist()
+    def learning(agent: Agent, named: int) -> list[int]:
+        short = PrototypeLearner(agent, Pool(world.pool))
+        usual = torch.argsort(short._home.crowdedness(np.arange(len(world.pool))))[:1].numpy()
+        short.learn(Accepted(usual, np.array([named]), np.ones(1, np.int64)), 0)
+        return short.learning().tolist()
 
-    assert learning(few_dogs(world)) == [1]
-    assert learning(few_dogs(world, n=20)) == []
-    assert learning(world.agent(method="cual-plus")) == []
+    assert learning(few_dogs(world), named=1) == [1]
+    assert learning(few_dogs(world), named=0) == []  # nobody says that there are dogs in the pool
+    assert learning(few_dogs(world, n=20), named=1) == []
+    assert learning(world.agent(method="cual-plus"), named=1) == []
 
 
 def test_answers_that_contradict_what_is_known_reopen_a_class(world: World):

@@ -42,10 +42,11 @@ CROWD_WEIGHT = 2.0
 """What a deviation of `Neighbours.crowding` counts, in logits, for classes that are still being learned."""
 CROWD_EDGE = 0.8
 """Deviations of crowding that speak neither for nor against them."""
-FEW = 50
-"""An old class of fewer samples is still being learned; if all are small, one of a quarter of the largest."""
+FEW = 100
+"""An old class of fewer samples (if all are small, than a quarter of the largest) goes on being learned if an
+answer names it …"""
 CONTRADICTED = 2
-"""As is one that so many answers name although the samples look novel …"""
+"""… and any old class does if so many answers name it although their samples look novel …"""
 LOOKS_NOVEL = 2.0
 """… by this many deviations of crowding."""
 KNOWN_WEIGHT = 12.0
@@ -232,13 +233,15 @@ class PrototypeLearner:
         return np.concatenate([np.arange(self._n_old), self._novel()]).astype(np.int64)
 
     def learning(self) -> IntArray:
-        """Old classes of which too little is known, or something that the answers contradict."""
+        """Old classes in the pool of which too little is known, or something that the answers contradict."""
+        rows, classes = self._accepted.old(self._n_old)
+        if not len(rows):
+            return np.empty(0, np.int64)
         counts = cast("Ridge", self._agent.head).counts[: self._n_old].cpu().numpy()
         few = counts < min(FEW, counts.max() / 4)
-        rows, classes = self._accepted.old(self._n_old)
-        surprising = (self._home.crowdedness(rows) > LOOKS_NOVEL).cpu().numpy() if len(rows) else []
-        named = np.bincount(classes[surprising], minlength=self._n_old)
-        return np.flatnonzero(few | (named >= CONTRADICTED))
+        surprising = (self._home.crowdedness(rows) > LOOKS_NOVEL).cpu().numpy()
+        named, contradicted = (np.bincount(c, minlength=self._n_old) for c in (classes, classes[surprising]))
+        return np.flatnonzero((few & (named > 0)) | (contradicted >= CONTRADICTED))
 
     def _refined(self, space: Space) -> Prototypes:
         """Prototypes of the classes that are still being learned, after a few rounds of winning anchors."""
