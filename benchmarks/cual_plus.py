@@ -38,6 +38,7 @@ FILES = {  # first, increment, budget, buffer: the protocol of ../shared/data/RE
 # A key with a dot is a constant of a module, one in lower case an option of the method. Capitals are for `run`,
 # which changes the protocol, and for `take_away`.
 SETTLED = {"transduction.FEW": 0, "transduction.CONTRADICTED": 10**9}
+ONCE = {"RARITY": 10.0, "REUSE": False, "BUDGET": 10.0}  # pools are small then, so ten times the budget
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "ablations": {
         "whole": {},
@@ -103,6 +104,8 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
         "rare 1:10, old classes never learned further": {"RARITY": 10.0, **SETTLED},
         "rare 1:50": {"RARITY": 50.0},
         "rare 1:50, old classes never learned further": {"RARITY": 50.0, **SETTLED},
+        "rare 1:10, no sample in two pools": ONCE,
+        "rare 1:10, no sample in two pools, old classes never learned further": {**ONCE, **SETTLED},
         "half of the budget": {"BUDGET": 0.5},
         "a quarter of the budget": {"BUDGET": 0.25},
         "a tenth of the budget": {"BUDGET": 0.1},
@@ -134,7 +137,8 @@ def run(job: tuple[dict[str, Any], str, int, Path, str]) -> dict[str, Any]:
     budget *= options.pop("BUDGET", 1.0)
     wrong, rarity = options.pop("WRONG", 0.0), options.pop("RARITY", None)
     truth = Truth.of(Features(X, y))
-    stream = make_stream(y, Protocol(first=first, increment=increment, rarity=rarity), seed)
+    protocol = Protocol(first=first, increment=increment, rarity=rarity, reuse=options.pop("REUSE", True))
+    stream = make_stream(y, protocol, seed)
     agent = Agent.fit(X[stream.first], y[stream.first], "cual-plus", seed, device, buffer=buffer, **options)
     tasks: list[dict[str, Any]] = []
     for task in stream.tasks:
