@@ -259,6 +259,16 @@ def test_an_old_class_known_badly_learns_from_the_pool(world: World):
     assert task.outlook.novel == pytest.approx(novel, abs=6)  # dogs are not counted
 
 
+def test_pseudo_labels_of_an_old_class_go_with_the_answers_that_name_it(world: World):
+    task = world.answer_all(world.adapt(few_dogs(world), budget=12))
+    assert "dog" in task.pseudo_labels.values()
+    for row in task.ledger:
+        if row["answer"] == "dog":
+            task.tell(row["query"], {row["sample"]: "cat"})
+    assert "dog" not in task.pseudo_labels.values()
+    assert "owl" in task.pseudo_labels.values()
+
+
 def test_an_old_class_known_badly_learns_where_nothing_is_novel(world: World):
     old = np.array([r for r, name in enumerate(world.truth.values()) if name in ("cat", "dog")])
     task = few_dogs(world).adapt(world.pool[old], budget=2, ids=[world.ids[r] for r in old])

@@ -279,8 +279,7 @@ class Adaptation:
             judged = np.concatenate([self._told_rows(), self._rejected_rows()])
             left = np.flatnonzero(~np.isin(this.rows, judged))
             chosen = left[pseudo_labels[method.pseudo]().choose(self._view(this, left), method.alpha)]
-            alive = [self._names.index(name) for name in self._alive()]
-            chosen = chosen[np.isin(this.classes[chosen], alive)]
+            chosen = chosen[np.isin(this.classes[chosen], self._vouched())]
             this.pseudo_rows, this.pseudo_classes = this.rows[chosen], this.classes[chosen]
             this.pseudo_doubts = pseudo_labels[method.pseudo]().doubts(self._view(this, chosen))
         self._closed += 1
@@ -394,19 +393,19 @@ class Adaptation:
         taken[self._believed()[0]] = True
         return np.flatnonzero(~taken)
 
-    def _alive(self) -> list[Label]:
-        """Old classes, novel ones that at least one answer names, and the unnamed one."""
+    def _vouched(self) -> list[int]:
+        """Classes that at least one answer names, and the unnamed one."""
         said = {answer for answer in self._journal.answers.values() if answer is not SKIP} | {self._unnamed}
-        return [name for name in self._names.names if name in self.agent.names or name in said]
+        return [c for c, name in enumerate(self._names.names) if name in said]
 
-    def _novel_alive(self) -> list[Label]:
-        return self._alive()[len(self.agent.names) :]
+    def _novel_alive(self) -> list[int]:
+        return [c for c in self._vouched() if c >= len(self.agent.names)]
 
     def _believed(self) -> tuple[IntArray, IntArray]:
         """Rows and classes of pseudo-labels that nobody answered or rejected, their class still vouched for."""
         rows = np.concatenate([np.empty(0, np.int64), *(r.pseudo_rows for r in self.rounds)])
         classes = np.concatenate([np.empty(0, np.int64), *(r.pseudo_classes for r in self.rounds)])
-        kept = np.isin(classes, [self._names.index(name) for name in self._alive()])
+        kept = np.isin(classes, self._vouched())
         kept &= ~np.isin(rows, np.concatenate([self._told_rows(), self._rejected_rows()]))
         return rows[kept], classes[kept]
 
@@ -415,7 +414,7 @@ class Adaptation:
         if self.ended is not None or not self.agent.method.believes_last:
             return np.empty(0, np.int64)
         this = self.rounds[-1]
-        taken = np.isin(this.classes, [self._names.index(name) for name in self._novel_alive()])
+        taken = np.isin(this.classes, self._novel_alive())
         rows = this.rows[taken & (this.scores > this.threshold.value)]
         return np.setdiff1d(rows, np.concatenate([self._told_rows(), self._rejected_rows()]))
 

@@ -107,7 +107,7 @@ def _medoids(view: PoolView, weights: FloatArray, n: int, most: int, rng: np.ran
         before, nearest = nearest, (directions @ centres.T).argmax(dim=1)
         if torch.equal(before, nearest):
             break
-        sums = (one_hot(nearest, n) * torch.from_numpy(heavy)[:, None]).T @ directions
+        sums = (one_hot(nearest, n) * torch.from_numpy(heavy)[:, None]).float().T @ directions
         centres = torch.where(sums.any(dim=1, keepdim=True), normalize(sums, dim=1), centres)
     likeness = (directions @ centres.T).numpy()
     chosen: list[int] = []

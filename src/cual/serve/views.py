@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from cual import storage
 from cual.adaptation import Adaptation
 from cual.errors import BadOption, Conflict, NotFound
-from cual.serve import adaptations, agents
+from cual.serve import adaptations
 from cual.serve import tables as db
 from cual.serve.home import Home, needs
 from cual.serve.records import Person, Role
@@ -217,8 +217,6 @@ def _verdicts(c: Connection, adaptation: int) -> dict[int, str]:
 
 def _alive(c: Connection, adaptation: int, view: View) -> set[Label]:
     """Classes of pseudo-labels that somebody vouches for, and the one that nobody names."""
-    held = adaptations.get(c, adaptation)
-    known = agents.classes(c, held.agent, held.base_version)
     ever = sa.select(db.answers.c.label).where(db.answers.c.adaptation == adaptation).distinct()
     named = {label for label in c.execute(ever).scalars() if label is not None}
-    return {*known, *adaptations.said(c, adaptation), *(name for name in view.names if name not in named)}
+    return {*adaptations.said(c, adaptation), *(name for name in view.names if name not in named)}
