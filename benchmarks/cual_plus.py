@@ -83,6 +83,8 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
         "30 voters": {"neighbours.VOTERS": 30},
         "first share 0.4": {"first_share": 0.4},
         "first share 0.8": {"first_share": 0.8},
+        "contradicted by 1": {"transduction.CONTRADICTED": 1},
+        "contradicted by 4": {"transduction.CONTRADICTED": 4},
     },
     "flatness-rare": {
         "rare 1:10": {"RARITY": 10.0},
