@@ -50,7 +50,7 @@ def make(folder: Path) -> None:
             writer.append(world.draw(part, rng), list(range(start, start + len(part))))
     np.save(folder / "classes.npy", classes)
     known = np.repeat(np.arange(OLD), 300)
-    Agent.fit(world.draw(known, rng), known, head_options={"hidden": 1024}).save(folder / "v0.agent")
+    Agent.fit(world.draw(known, rng), known).save(folder / "v0.agent")
 
 
 def adapt(folder: Path) -> None:
