@@ -22,6 +22,9 @@ class PseudoLabels(Protocol):
         ...
 
 
+MOST_OLD = 2500
+"""Pseudo-labels of one old class in one pool, at most: it is known well by then, and pools may hold millions."""
+
 pseudo_labels = Registry[type[PseudoLabels]]("pseudo-label rule")
 
 
@@ -48,7 +51,7 @@ class MostNovel:
 class LikelierThanNot:
     """Every sample that one novel class holds by more than half, whatever α (cual-plus).
 
-    So does an old class that is still being learned.
+    So does an old class that is still being learned, with the `MOST_OLD` samples that it holds most.
 
     >>> p = np.array([[0.9, 0.1], [0.4, 0.6], [0.5, 0.5]], dtype=np.float32)
     >>> view = PoolView(scores=p[:, 1], threshold=0.5, classes=p.argmax(1), n_old=1, probabilities=lambda: p)
@@ -60,8 +63,12 @@ class LikelierThanNot:
         del alpha
         if not len(view.scores):
             return np.empty(0, np.int64)
-        allowed = (view.classes >= view.n_old) | np.isin(view.classes, view.learning)
-        return np.flatnonzero((view.probabilities().max(axis=1) > 0.5) & allowed)
+        share = view.probabilities().max(axis=1)
+        chosen = [np.flatnonzero((share > 0.5) & (view.classes >= view.n_old))]
+        for c in view.learning.tolist():
+            mine = np.flatnonzero((share > 0.5) & (view.classes == c))
+            chosen.append(mine[highest(share[mine], MOST_OLD)])
+        return np.sort(np.concatenate(chosen))
 
     def doubts(self, view: PoolView) -> FloatArray:
         """The share that other classes hold."""

@@ -54,3 +54,17 @@ def test_believes_only_novel_predictions_and_no_more_than_allowed(name, scores, 
     most = novel if name == "likelier-than-not" else np.ceil(alpha * novel)
     assert len(np.unique(chosen)) == len(chosen) <= most
     assert (view.classes[chosen] >= view.n_old).all()
+
+
+def test_an_old_class_that_is_being_learned_takes_its_surest_samples(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("cual.pseudo_labels.MOST_OLD", 2)
+    p = np.array([[0.9, 0.05, 0.05], [0.6, 0.2, 0.2], [0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.1, 0.2, 0.7]])
+    view = PoolView(
+        scores=p[:, 2],
+        threshold=0.5,
+        classes=p.argmax(axis=1),
+        n_old=2,
+        learning=np.array([0]),
+        probabilities=lambda: p,
+    )
+    assert pseudo_labels["likelier-than-not"]().choose(view, alpha=0.2).tolist() == [0, 2, 4]
