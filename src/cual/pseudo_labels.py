@@ -23,7 +23,7 @@ class PseudoLabels(Protocol):
 
 
 MOST_OLD = 2500
-"""Pseudo-labels of one old class in one pool, at most: it is known well by then, and pools may hold millions."""
+"""Pseudo-labels of one old class in one pool, at most: it is known well by then, and pools may be huge."""
 
 pseudo_labels = Registry[type[PseudoLabels]]("pseudo-label rule")
 
