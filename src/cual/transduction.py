@@ -144,11 +144,10 @@ class Space:
             every = np.arange(len(self._pool))
             self._kept = torch.cat([self.directions(X) for _, X in self._pool.chunks(every, self._device)])
         if self._kept is not None:
-            whole = np.array_equal(rows, np.arange(len(self._kept)))
-            yield (
-                slice(0, len(rows)),
-                self._kept if whole else self._kept[torch.from_numpy(rows).to(self._device)],
-            )
+            if np.array_equal(rows, np.arange(len(self._kept))):
+                yield slice(0, len(rows)), self._kept  # no copy
+            else:
+                yield slice(0, len(rows)), self._kept[torch.from_numpy(rows).to(self._device)]
             return
         for part, X in self._pool.chunks(rows, self._device):
             yield part, self.directions(X)

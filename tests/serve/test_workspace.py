@@ -2,6 +2,7 @@
 
 import html
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -200,6 +201,19 @@ def test_corrections_during_the_review_count(service: Service) -> None:
     assert not w.pseudo_labels(adaptation, "owl"), "nobody vouches for the class any more"
     service.finish(adaptation)
     assert w.agent(service.agent).classes == ["cat", "dog", "Füchsin mit Schal"]
+
+
+def test_an_old_class_that_nobody_names_any_more_has_no_pseudo_labels(workspace: Workspace) -> None:
+    world = make_world()
+    few_dogs = replace(world, X=world.X[:36], y=world.y[:36])
+    service = make_service(workspace, few_dogs, method="cual-plus")
+    adaptation = service.start(budget=12)
+    service.answer_all(adaptation)
+    assert workspace.pseudo_labels(adaptation, "dog")
+    said = [q.id for q in workspace.questions(adaptation) if q.effective == "dog"]
+    workspace.answer(adaptation, service.ann, dict.fromkeys(said, "cat"))
+    assert not workspace.pseudo_labels(adaptation, "dog")
+    assert workspace.pseudo_labels(adaptation, "owl")
 
 
 def test_reviewed_pseudo_labels(service: Service) -> None:
