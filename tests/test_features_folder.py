@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cual import Agent
-from cual.adaptation import Adaptation
+from cual.loop.adaptation import Adaptation
 from cual.errors import (
     BadFeatures,
     BadLabels,

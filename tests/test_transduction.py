@@ -8,7 +8,7 @@ from cual import Agent, neighbours, transduction
 from cual.errors import BadOption
 from cual.methods import methods
 from cual.pool import Pool
-from cual.short_term import Accepted
+from cual.learners import Accepted
 from cual.transduction import PrototypeLearner
 from worlds import World
 

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cual.adaptation import Adaptation, Query
+    from cual.loop.adaptation import Adaptation, Query
     from cual.agent import Agent
     from cual.client import Client
     from cual.labels import SKIP
@@ -18,11 +18,11 @@ __all__ = ["SKIP", "Adaptation", "Agent", "Client", "Pool", "Query", "__version_
 
 _HOME = {
     "SKIP": "cual.labels",
-    "Adaptation": "cual.adaptation",
+    "Adaptation": "cual.loop.adaptation",
     "Agent": "cual.agent",
     "Client": "cual.client",
     "Pool": "cual.pool",
-    "Query": "cual.adaptation",
+    "Query": "cual.loop.adaptation",
 }
 
 

@@ -15,18 +15,19 @@ from torch import Tensor
 
 from cual import options as check
 from cual import storage
-from cual.adaptation import Adaptation
 from cual.errors import BadOption, TooFewSamples, WrongEncoder
-from cual.heads import Head, Lesson, Samples, heads
+from cual.heads import Calibrates, Head, LearnsOnce, Lesson, Samples
 from cual.labels import ClassNames, read_labels
+from cual.learners import Accepted, ModelsClasses, long_term_lesson
+from cual.loop.adaptation import Adaptation
+from cual.loop.timing import Timings
 from cual.methods import Method, methods
 from cual.pool import Pool, as_features, check_width, chunks, encoder_of
 from cual.replay import Replay
 from cual.seeds import generator
-from cual.short_term import Accepted, long_term_lesson, part
-from cual.timing import Timings
+from cual.registry import options_of
 from cual.types import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray, Progress, Row
-from cual.uncertainty import ClassModel, Threshold, Uncertainty, Warns, s0, t_inner, uncertainties
+from cual.uncertainty import ClassModel, Threshold, Uncertainty, Warns
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,16 +96,17 @@ class Agent:
             raise TooFewSamples("there are no samples to learn from")
         names, codes = read_labels(y, len(features))
         features, labels = features.to(device), torch.from_numpy(codes).to(device)
-        held = _held_out(codes, chosen.validation_share, seed)
+        held_out = _held_out(codes, chosen.validation_share, seed)
         train, validation = (
             Samples(features[rows], labels[rows])
-            for rows in (torch.from_numpy(np.flatnonzero(mask)).to(device) for mask in (~held, held))
+            for rows in (torch.from_numpy(np.flatnonzero(mask)).to(device) for mask in (~held_out, held_out))
         )
-        uncertainty = uncertainties[chosen.uncertainty](**chosen.uncertainty_options)
-        models = tuple(uncertainty.fit(train.X[train.y == c]) for c in range(len(names)))
-        warn_about(uncertainty, models)
+        models: tuple[ClassModel, ...] = ()
+        if isinstance(chosen.learner, ModelsClasses):
+            models = tuple(chosen.learner.uncertainty.fit(train.X[train.y == c]) for c in range(len(names)))
+            warn_about(chosen.learner.uncertainty, models)
         none = Samples(train.X[:0], train.y[:0])
-        head = heads[chosen.head](width=features.shape[1], **chosen.head_options).learn(
+        head = chosen.head.learn(
             Lesson(len(names), train, none, none),
             generator(seed, 0, 0, "long-term head"),
             at_stage(progress, "learning the first classes"),
@@ -155,22 +157,17 @@ class Agent:
     ) -> "Agent":
         """The next version: this agent, and what an adaptation accepted (paper, appendix 4.1.4)."""
         n_old, task = len(self.names), self.version + 1
-        held = self._held_from(accepted)
-        kept = Accepted(accepted.rows[~held], accepted.classes[~held], accepted.human[~held])
+        held_out = self._held_from(accepted)
+        kept = Accepted(accepted.rows[~held_out], accepted.classes[~held_out], accepted.human[~held_out])
 
         def features(rows: IntArray) -> Tensor:
             return pool.take(rows, self.device)
 
-        def model(c: int) -> ClassModel:
-            known = self.replay.X[self.replay.y == c].float()
-            return self.uncertainty.fit(torch.cat([known, features(kept.rows[kept.classes == c])]))
-
-        grown = np.unique(kept.believed()[1]).tolist()  # old classes that got pseudo-labels are fitted anew
+        grown = sorted({*np.unique(kept.believed()[1]).tolist(), *range(n_old, len(names))})
         with timings.stage("class models"):
-            models = {c: model(c) for c in {*grown, *range(n_old, len(names))}}
-        warn_about(self.uncertainty, tuple(models.values()))
+            models = self._models(grown, kept, features, len(names))
         head = self.head
-        if models or (len(kept.rows) and not head.REPLAYS):
+        if grown or (len(kept.rows) and isinstance(head, LearnsOnce)):
             with timings.stage("long head"):
                 head = head.learn(
                     long_term_lesson(self, pool, kept, len(names)),
@@ -183,9 +180,9 @@ class Agent:
             generator(self.seed, task, 0, "replay"),
             keep=torch.from_numpy(kept.human == 1).to(self.device),
         )
-        codes = torch.from_numpy(accepted.classes[held]).to(self.device)
+        codes = torch.from_numpy(accepted.classes[held_out]).to(self.device)
         validation = Samples(
-            torch.cat([self.validation.X, features(accepted.rows[held])]),
+            torch.cat([self.validation.X, features(accepted.rows[held_out])]),
             torch.cat([self.validation.y, codes]),
         )
         history = (*self.history, {"version": task, **outcome})
@@ -194,13 +191,27 @@ class Agent:
             self.seed,
             task,
             names,
-            tuple(models[c] if c in models else self.models[c] for c in range(len(names))),
+            models,
             head,
             replay,
             validation,
             history,
             self.encoder,
         )
+
+    def _models(
+        self, grown: Sequence[int], kept: Accepted, features: Callable[[IntArray], Tensor], n_classes: int
+    ) -> tuple[ClassModel, ...]:
+        """Models of all classes, those of `grown` fitted anew; none for a learner that needs none."""
+        learner = self.method.learner
+        if not isinstance(learner, ModelsClasses):
+            return ()
+        models = dict(enumerate(self.models))
+        for c in grown:
+            known = self.replay.X[self.replay.y == c].float()
+            models[c] = learner.uncertainty.fit(torch.cat([known, features(kept.rows[kept.classes == c])]))
+        warn_about(learner.uncertainty, [models[c] for c in grown])
+        return tuple(models[c] for c in range(n_classes))
 
     def _held_from(self, accepted: Accepted) -> BoolArray:
         """Which accepted samples join the validation set: a share of each class learned, believed first."""
@@ -224,18 +235,14 @@ class Agent:
 
     @cached_property
     def _sureness(self) -> float:
-        """Factor on logits: a head in closed form is far too sure of itself, so what is held out sets it."""
-        if self.head.REPLAYS or not len(self.validation):
-            return 1.0
-        logits, y = self.head.logits(self.validation.X), self.validation.y
-        factors = 2.0 ** torch.linspace(-12, 0, 49)
-        losses = [float(torch.nn.functional.cross_entropy(float(f) * logits, y)) for f in factors]
-        return float(factors[int(np.argmin(losses))])
+        """Factor on logits; a head that is not on the scale of probabilities finds it on what is held out."""
+        return self.head.sureness(self.validation) if isinstance(self.head, Calibrates) else 1.0
 
     def novelty(self, X: ArrayLike) -> FloatArray:
-        """S⁰ of each sample, the distance to the nearest known class; above `threshold` is probably novel."""
+        """How novel each sample looks to the method, one by one; above `threshold` is probably novel."""
         features = self._features(X)
-        parts = [s0(self.old_distances(features[rows].to(self.device))) for rows in chunks(*features.shape)]
+        learner = self.method.learner
+        parts = [learner.novelty(self, features[rows].to(self.device)) for rows in chunks(*features.shape)]
         return torch.cat(parts).cpu().numpy() if parts else np.empty(0, np.float32)
 
     @property
@@ -253,17 +260,9 @@ class Agent:
         return self.replay.X.device
 
     @cached_property
-    def uncertainty(self) -> Uncertainty[Any]:
-        return uncertainties[self.method.uncertainty](**self.method.uncertainty_options)
-
-    @cached_property
     def threshold(self) -> Threshold:
-        """T_inner for `novelty`, from the validation set."""
-        return t_inner(s0(self.old_distances(self.validation.X)), self.method.stds)
-
-    def old_distances(self, X: Tensor) -> Tensor:
-        """Elemental uncertainty (n, classes) of checked features under every known class."""
-        return self.uncertainty.distances(X, self.models)
+        """For `novelty`, from the validation set."""
+        return self.method.learner.threshold(self, self.method.stds)
 
     def _logits(self, X: ArrayLike) -> Tensor:
         return self.head.logits(self._features(X).to(self.device))
@@ -305,15 +304,19 @@ class Agent:
         with storage.rebuilding(path):
             method = Method.from_json(body["method"])
             names = ClassNames(tuple(body["names"]))
-            uncertainty = uncertainties[method.uncertainty](**method.uncertainty_options)
+            models: tuple[ClassModel, ...] = ()
+            if isinstance(method.learner, ModelsClasses):
+                fitted = (storage.section(tensors, f"model.{c}.", device) for c in range(len(names)))
+                models = tuple(method.learner.uncertainty.load(state) for state in fitted)
+            head = storage.section(tensors, "head.", device)
             return cls(
                 method,
                 body["seed"],
                 body["version"],
                 names,
-                tuple(uncertainty.load(part(tensors, f"model.{c}.", device)) for c in range(len(names))),
-                heads[method.head].from_state(part(tensors, "head.", device), **method.head_options),
-                Replay.from_state(part(tensors, "replay.", device)),
+                models,
+                type(method.head).from_state(head, **options_of(method.head)),
+                Replay.from_state(storage.section(tensors, "replay.", device)),
                 Samples(tensors["validation.X"].to(device), tensors["validation.y"].to(device)),
                 tuple(body["history"]),
                 body.get("encoder"),

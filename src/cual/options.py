@@ -1,8 +1,7 @@
 """Checks of options, once, where they are given: what was expected, and what came. No defaults live here."""
 
-import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -72,35 +71,6 @@ def named(name: str, value: Any) -> dict[str, Any]:
         raise _wrong(name, value, 'options by name, for example {"epochs": 5}')
     given = cast("Mapping[str, Any]", value)
     return {key: v.item() if isinstance(v, np.generic) else v for key, v in given.items()}
-
-
-def check_constructor(
-    option: str, what: str, part: Callable[..., Any], given: Mapping[str, Any], **fixed: Any
-) -> None:
-    """Check that `part` can be made with the options `given`: it knows their names and takes their values.
-
-    `fixed` is what the library itself gives to the constructor, and what no option may be called.
-
-    >>> check_constructor("head_options", "head 'toy'", lambda width, depth=1: None, {"dept": 2}, width=1)
-    Traceback (most recent call last):
-    cual.errors.BadOption: head_options: the head 'toy' has no dept; it has depth
-    """
-    parameters = inspect.signature(part).parameters
-    known = [
-        name
-        for name, p in parameters.items()
-        if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) and name not in fixed
-    ]
-    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    unknown = [name for name in given if name in fixed or (name not in known and not takes_any)]
-    if unknown:
-        raise BadOption(
-            f"{option}: the {what} has no {', '.join(unknown)}; it has {', '.join(known) or 'no options'}"
-        )
-    try:
-        part(**fixed, **given)
-    except (TypeError, ValueError) as error:
-        raise BadOption(f"{option}: {error}") from error
 
 
 def device(value: str | torch.device) -> torch.device:

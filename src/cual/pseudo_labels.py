@@ -5,6 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
+from cual import options
 from cual.acquisition.base import PoolView, highest
 from cual.registry import Registry
 from cual.types import FloatArray, IntArray
@@ -13,7 +14,7 @@ from cual.types import FloatArray, IntArray
 class PseudoLabels(Protocol):
     """Chooses samples that are labelled without a person."""
 
-    def choose(self, view: PoolView, alpha: float) -> IntArray:
+    def choose(self, view: PoolView) -> IntArray:
         """Positions of `view` that take the class ``view.classes`` says."""
         ...
 
@@ -22,25 +23,30 @@ class PseudoLabels(Protocol):
         ...
 
 
-MOST_OLD = 2500
-"""Pseudo-labels of one old class in one pool, at most: it is known well by then, and pools may be huge."""
-
-pseudo_labels = Registry[type[PseudoLabels]]("pseudo-label rule")
+pseudo_labels = Registry[type[PseudoLabels]]("rule of belief")
 
 
 @pseudo_labels.add("most-novel")
 class MostNovel:
     """The share α of the samples above T_inner with the highest Sⁱ (paper, appendix 4.1.1).
 
+    Parameters
+    ----------
+    alpha
+        α, believed in each round.
+
     >>> view = PoolView(scores=np.array([1, 9, 5, 7, 8.0]), threshold=2, classes=np.full(5, 2), n_old=2)
-    >>> MostNovel().choose(view, alpha=0.5).tolist()
+    >>> MostNovel(alpha=0.5).choose(view).tolist()
     [1, 4]
     """
 
-    def choose(self, view: PoolView, alpha: float) -> IntArray:
+    def __init__(self, alpha: float = 0.2) -> None:
+        self.alpha = options.number("alpha", alpha, 0, 1)
+
+    def choose(self, view: PoolView) -> IntArray:
         above = int(((view.scores > view.threshold) & (view.classes >= view.n_old)).sum())
         scores = np.where(view.classes >= view.n_old, view.scores, -np.inf).astype(np.float32)
-        return highest(scores, math.ceil(alpha * above))
+        return highest(scores, math.ceil(self.alpha * above))
 
     def doubts(self, view: PoolView) -> FloatArray:
         """1 where the score lies at T_inner, less the farther above it lies."""
@@ -49,25 +55,35 @@ class MostNovel:
 
 @pseudo_labels.add("likelier-than-not")
 class LikelierThanNot:
-    """Every sample that one novel class holds by more than half, whatever α (cual-plus).
+    """Every sample that one novel class holds by more than half (cual-plus).
 
-    So does an old class that is still being learned, with the `MOST_OLD` samples that it holds most.
+    So does an old class that is still being learned, with the samples that it holds most.
+
+    Parameters
+    ----------
+    share
+        What a class must hold of a sample.
+    most_old
+        Pseudo-labels of one old class in one pool, at most: it is known well by then, and pools may be huge.
 
     >>> p = np.array([[0.9, 0.1], [0.4, 0.6], [0.5, 0.5]], dtype=np.float32)
     >>> view = PoolView(scores=p[:, 1], threshold=0.5, classes=p.argmax(1), n_old=1, probabilities=lambda: p)
-    >>> LikelierThanNot().choose(view, alpha=0.2).tolist()
+    >>> LikelierThanNot().choose(view).tolist()
     [1]
     """
 
-    def choose(self, view: PoolView, alpha: float) -> IntArray:
-        del alpha
+    def __init__(self, share: float = 0.5, most_old: int = 2500) -> None:
+        self.share = options.number("share", share, 0, 1)
+        self.most_old = options.whole("most_old", most_old)
+
+    def choose(self, view: PoolView) -> IntArray:
         if not len(view.scores):
             return np.empty(0, np.int64)
         share = view.probabilities().max(axis=1)
-        chosen = [np.flatnonzero((share > 0.5) & (view.classes >= view.n_old))]
+        chosen = [np.flatnonzero((share > self.share) & (view.classes >= view.n_old))]
         for c in view.learning.tolist():
-            mine = np.flatnonzero((share > 0.5) & (view.classes == c))
-            chosen.append(mine[highest(share[mine], MOST_OLD)])
+            mine = np.flatnonzero((share > self.share) & (view.classes == c))
+            chosen.append(mine[highest(share[mine], self.most_old)])
         return np.sort(np.concatenate(chosen))
 
     def doubts(self, view: PoolView) -> FloatArray:
@@ -83,15 +99,23 @@ class LikelierThanNot:
 class MostCertain:
     """The share α of the samples predicted as a novel class whose uncertainty is lowest (PseudoER).
 
+    Parameters
+    ----------
+    alpha
+        α, believed in each round.
+
     >>> view = PoolView(scores=np.array([1, 9, 5.0]), threshold=2, classes=np.array([0, 2, 2]), n_old=2)
-    >>> MostCertain().choose(view, alpha=0.5).tolist()
+    >>> MostCertain(alpha=0.5).choose(view).tolist()
     [2]
     """
 
-    def choose(self, view: PoolView, alpha: float) -> IntArray:
+    def __init__(self, alpha: float = 0.2) -> None:
+        self.alpha = options.number("alpha", alpha, 0, 1)
+
+    def choose(self, view: PoolView) -> IntArray:
         novel = view.classes >= view.n_old
         scores = np.where(novel, -view.scores, -np.inf).astype(np.float32)
-        return highest(scores, math.ceil(alpha * int(novel.sum())))
+        return highest(scores, math.ceil(self.alpha * int(novel.sum())))
 
     def doubts(self, view: PoolView) -> FloatArray:
         """1 where the uncertainty reaches T_inner, less the farther below it lies."""

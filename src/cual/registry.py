@@ -1,12 +1,21 @@
-"""Strategies by name: one small registry per axis. What is registered lives in the axis' own package."""
+"""Parts by name: one registry per axis, and what every part has in common. What is registered lives elsewhere.
 
-from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar, cast
+A part is an object whose constructor's parameters are its options, kept as attributes of the same names. So a
+part can be written as JSON, read back, and changed option by option, and its signature is its documentation.
+"""
 
-from cual.errors import UnknownName
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Generic, TypeVar, cast
+
+from cual import options
+from cual.errors import BadOption, UnknownName
 
 T = TypeVar("T")
 Member = TypeVar("Member")
+
+_axes: "dict[type, Registry[Any]]" = {}
+"""Where each type of part is registered, so that a part can hold parts of other axes."""
 
 
 class Registry(Generic[T]):
@@ -32,6 +41,8 @@ class Registry(Generic[T]):
             if name in self._members:
                 raise ValueError(f"two {self._kind}s are called {name!r}")
             self._members[name] = cast("T", member)
+            if isinstance(member, type):
+                _axes[member] = self
             return member
 
         return register
@@ -50,3 +61,76 @@ class Registry(Generic[T]):
 
     def names(self) -> tuple[str, ...]:
         return tuple(self._members)
+
+    def name_of(self, part: object) -> str:
+        """The name under which the type of a part is registered."""
+        for name, member in self._members.items():
+            if member is type(part):
+                return name
+        raise UnknownName(f"{type(part).__name__} is not registered as a {self._kind}; known: {', '.join(self)}")
+
+    def part(self, given: Any, before: Any = None) -> Any:
+        """A part of this axis: as it is, by name, or by its options.
+
+        Parameters
+        ----------
+        given
+            A part; a name; or options by name, of the part called ``given["name"]`` or of `before`.
+        before
+            The part that is to be changed. Its own name leaves it as it is.
+        """
+        if isinstance(given, str):
+            same = before is not None and self[given] is type(before)
+            return before if same else self._made(given, {})
+        if isinstance(given, Mapping):
+            changes = options.named(self._kind, given)
+            name = changes.pop("name", None)
+            if before is not None and (name is None or self[name] is type(before)):
+                return self._made(self.name_of(before), {**options_of(before), **_inner(before, changes)})
+            if name is None:
+                raise BadOption(f"options of a {self._kind} need its name; known: {', '.join(self)}")
+            return self._made(options.text("name", name), changes)
+        _ = self.name_of(given)
+        return given
+
+    def _made(self, name: str, given: Mapping[str, Any]) -> Any:
+        made = cast("Callable[..., Any]", self[name])
+        known = _parameters(made)
+        unknown = [option for option in given if option not in known]
+        if unknown:
+            has = ", ".join(known) or "no options"
+            raise BadOption(f"the {self._kind} {name!r} has no {', '.join(unknown)}; it has {has}")
+        try:
+            return made(**given)
+        except BadOption as error:
+            raise BadOption(f"{self._kind} {name!r}: {error}") from error
+        except (TypeError, ValueError) as error:
+            raise BadOption(f"{self._kind} {name!r}: {error}") from error
+
+
+def options_of(part: object) -> dict[str, Any]:
+    """The options that a part has: what its constructor was given, or the defaults."""
+    return {name: getattr(part, name) for name in _parameters(type(part))}
+
+
+def to_json(part: object) -> dict[str, Any]:
+    """A part as plain JSON: its name on its axis, and its options."""
+    row: dict[str, Any] = {"name": _axes[type(part)].name_of(part)} if type(part) in _axes else {}
+    if not row:
+        raise UnknownName(f"{type(part).__name__} is not registered on any axis, so it cannot be saved")
+    for name, value in options_of(part).items():
+        row[name] = to_json(value) if type(value) in _axes else value
+    return row
+
+
+def _inner(part: object, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Changes of a part's options, where those that hold a part themselves may be changed by their options."""
+    held = options_of(part)
+    return {
+        name: _axes[type(held[name])].part(value, held[name]) if type(held.get(name)) in _axes else value
+        for name, value in changes.items()
+    }
+
+
+def _parameters(made: Callable[..., Any]) -> list[str]:
+    return list(inspect.signature(made).parameters)

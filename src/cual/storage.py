@@ -8,13 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
 from cual.errors import BadOption, CualError, DamagedFile, ForeignFile, NewerFormat, UnknownName
 
-FORMAT = 1
+FORMAT = 2
+"""2: methods are compositions of parts. Files of format 1 are still read."""
 _MARK = b'{"__metadata__":{"cual":'
 _UMASK = os.umask(0o022)
 os.umask(_UMASK)
@@ -84,6 +86,11 @@ def rebuilding(path: str | os.PathLike[str]) -> Generator[None]:
         raise
     except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         raise DamagedFile(f"{path} is damaged: {error!r}; take a backup or make it again") from error
+
+
+def section(tensors: Mapping[str, Tensor], prefix: str, device: torch.device | str = "cpu") -> dict[str, Tensor]:
+    """The tensors whose names begin with `prefix`, without it, on `device`."""
+    return {k.removeprefix(prefix): v.to(device) for k, v in tensors.items() if k.startswith(prefix)}
 
 
 def _check_head(path: Path) -> None:

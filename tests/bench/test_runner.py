@@ -14,7 +14,7 @@ from cual.bench.rows import iteration_rows
 from cual.bench.runner import Data, fit_first, load, walk
 from cual.bench.settings import Setting
 from cual.errors import BadFile, BadOption, DamagedFile, ForeignFile, UnknownName
-from cual.rounds import Round
+from cual.loop.rounds import Round
 from cual.uncertainty import Threshold
 
 CONTRACT = {

@@ -24,7 +24,7 @@ class PoolView:
     scores
         S⁰ or Sⁱ of each sample: the higher, the more novel.
     threshold
-        T_inner of this iteration.
+        T_inner of this round.
     classes
         The class each sample is taken for, were it novel; −1 where none is known yet.
     n_old

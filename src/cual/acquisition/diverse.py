@@ -5,14 +5,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize, one_hot
 
+from cual import options
 from cual.acquisition.base import PoolView, acquisition, highest
 from cual.types import FloatArray, IntArray
-
-CANDIDATES = 5000
-"""Samples that k-means looks at, at most: the most wanted ones."""
-ROUNDS = 15
-NEAREST = 10
-"""Samples that are a sample's company."""
 
 
 @acquisition("diverse")
@@ -20,6 +15,13 @@ class Diverse:
     """Ask about the medoids of a k-means over the novel samples, so that every novel class gets a question.
 
     A sample weighs (1 − p)⁴, where p is the share of known validation samples that score at least as high.
+
+    Parameters
+    ----------
+    candidates
+        Samples that k-means looks at, at most: the most wanted ones.
+    turns
+        Of k-means, at most.
 
     >>> X = np.array([[1, 0], [0.9, 0.1], [0, 1], [0.1, 0.9], [-1, 0]], dtype=np.float32)
     >>> view = PoolView(scores=np.array([9, 9, 9, 9, 0.0]), threshold=5, validation=np.array([0, 1, 2.0]),
@@ -29,26 +31,14 @@ class Diverse:
     2
     """
 
+    def __init__(self, candidates: int = 5000, turns: int = 15) -> None:
+        self.candidates = options.whole("candidates", candidates)
+        self.turns = options.whole("turns", turns)
+
     def choose(self, view: PoolView, n: int, rng: np.random.Generator) -> IntArray:
         known = np.sort(view.validation)
         p = 1 - np.searchsorted(known, view.scores, side="left") / max(1, len(known))
-        return _medoids(view, ((1 - p) ** 4).astype(np.float32), n, CANDIDATES, rng)
-
-
-@acquisition("diverse-ambiguous")
-class DiverseAmbiguous:
-    """Ask about samples close to T_inner that differ from each other.
-
-    >>> X = np.array([[1, 0], [1, 0.01], [0, 1], [-1, 0]], dtype=np.float32)
-    >>> view = PoolView(scores=np.array([5, 5.1, 5.2, 0]), threshold=5, features=lambda at: X[at])
-    >>> sorted(DiverseAmbiguous().choose(view, n=2, rng=np.random.default_rng(0)).tolist())[1]
-    2
-    """
-
-    def choose(self, view: PoolView, n: int, rng: np.random.Generator) -> IntArray:
-        distance = np.abs(view.scores - view.threshold)
-        wanted = 1 / (1 + distance / max(float(np.median(distance)), 1e-9)) if len(distance) else distance
-        return _medoids(view, wanted.astype(np.float32), n, max(5 * n, 20), rng)
+        return _medoids(view, ((1 - p) ** 4).astype(np.float32), n, self.candidates, self.turns, rng)
 
 
 @acquisition("diverse-uncertain")
@@ -58,6 +48,19 @@ class DiverseUncertain:
     A sample weighs P(novel) · (1 − maxᶜ P(c)) times its company, the mean cosine to its nearest samples of the
     pool: an answer about one that lies alone says nothing of others.
 
+    Parameters
+    ----------
+    company
+        Nearest samples that are a sample's company; 0 if company shall not count.
+    likely
+        For each question, so many samples are looked at for their company,
+    candidates
+        … and so many of those by k-means.
+    others
+        Samples that represent a large pool where company is looked for.
+    turns
+        Of k-means, at most.
+
     >>> X = np.eye(3, dtype=np.float32)
     >>> p = np.array([[0.1, 0.9], [0.4, 0.6], [0.9, 0.1]], dtype=np.float32)
     >>> view = PoolView(scores=p[:, 1], threshold=0.5, features=lambda at: X[at], probabilities=lambda: p)
@@ -65,27 +68,36 @@ class DiverseUncertain:
     [1]
     """
 
+    def __init__(
+        self, company: int = 10, likely: int = 40, candidates: int = 10, others: int = 5000, turns: int = 15
+    ) -> None:
+        self.company = options.whole("company", company, 0)
+        self.likely = options.whole("likely", likely)
+        self.candidates = options.whole("candidates", candidates)
+        self.others = options.whole("others", others)
+        self.turns = options.whole("turns", turns)
+
     def choose(self, view: PoolView, n: int, rng: np.random.Generator) -> IntArray:
         if not len(view.scores):
             return np.empty(0, np.int64)
         weights = view.scores * (1 - view.probabilities().max(axis=1))
-        likely = highest(weights, max(40 * n, 200))
-        weights[likely] *= _company(view, likely)
+        likely = highest(weights, max(self.likely * n, 200))
+        if self.company:
+            weights[likely] *= self._company(view, likely)
         weights[np.isin(np.arange(len(weights)), likely, invert=True)] = 0
-        return _medoids(view, weights, n, max(10 * n, 20), rng)
+        return _medoids(view, weights, n, max(self.candidates * n, 20), self.turns, rng)
 
+    def _company(self, view: PoolView, positions: IntArray) -> FloatArray:
+        """Mean cosine of samples to the nearest ones of the pool, as a share of the highest.
 
-def _company(view: PoolView, positions: IntArray) -> FloatArray:
-    """Mean cosine of samples to the nearest ones of the pool, as a share of the highest.
-
-    A large pool is represented by every k-th of its samples.
-    """
-    every = np.arange(len(view.scores))
-    others = every[:: max(1, len(every) // CANDIDATES)]
-    cosines = _directions(view, positions) @ _directions(view, others).T
-    cosines[torch.from_numpy(positions[:, None] == others)] = -1
-    company = cosines.topk(min(NEAREST, len(others)), dim=1).values.mean(dim=1).clamp(min=0).numpy()
-    return company / company.max() if company.max() > 0 else np.ones_like(company)
+        A large pool is represented by every k-th of its samples.
+        """
+        every = np.arange(len(view.scores))
+        others = every[:: max(1, len(every) // self.others)]
+        cosines = _directions(view, positions) @ _directions(view, others).T
+        cosines[torch.from_numpy(positions[:, None] == others)] = -1
+        company = cosines.topk(min(self.company, len(others)), dim=1).values.mean(dim=1).clamp(min=0).numpy()
+        return company / company.max() if company.max() > 0 else np.ones_like(company)
 
 
 def _directions(view: PoolView, positions: IntArray) -> Tensor:
@@ -93,7 +105,9 @@ def _directions(view: PoolView, positions: IntArray) -> Tensor:
     return normalize(torch.from_numpy(view.features(positions)).float(), dim=1)
 
 
-def _medoids(view: PoolView, weights: FloatArray, n: int, most: int, rng: np.random.Generator) -> IntArray:
+def _medoids(
+    view: PoolView, weights: FloatArray, n: int, most: int, turns: int, rng: np.random.Generator
+) -> IntArray:
     """Positions of `n` medoids of a weighted k-means over the `most` heaviest samples."""
     n = min(n, len(weights))
     if n == 0:
@@ -103,7 +117,7 @@ def _medoids(view: PoolView, weights: FloatArray, n: int, most: int, rng: np.ran
     heavy = np.maximum(weights[candidates], 1e-4)
     centres = directions[_spread(directions, heavy, n, rng)]
     nearest = torch.empty(0)
-    for _ in range(ROUNDS):
+    for _ in range(turns):
         before, nearest = nearest, (directions @ centres.T).argmax(dim=1)
         if torch.equal(before, nearest):
             break

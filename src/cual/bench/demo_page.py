@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from cual.adaptation import Round
+    from cual.loop.adaptation import Round
 
 WHAT = (
     "An agent that knows two digits receives unlabelled pools in which a new digit is mixed with old ones. "

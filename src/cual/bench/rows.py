@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cual.adaptation import Adaptation
+from cual.loop.adaptation import Adaptation
 from cual.agent import Agent
 from cual.bench.annotators import Recorded
 from cual.bench.measures import aupr, auroc, class_accuracy, confusion

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from cual.adaptation import Adaptation
+from cual.loop.adaptation import Adaptation
 from cual.agent import Agent
 from cual.bench.annotators import Recorded
 from cual.bench.folder import RunFolder

@@ -16,7 +16,7 @@ from cual.cli.output import Bars, check_free, err, listed, out, pairs
 from cual.errors import BadOption, CualError
 
 if TYPE_CHECKING:
-    from cual.adaptation import Adaptation
+    from cual.loop.adaptation import Adaptation
     from cual.bridges.label_studio import Bridge, LabelStudio, Source
 
 STUDIO_TOKEN, SERVICE_TOKEN = "LABEL_STUDIO_API_KEY", "CUAL_TOKEN"

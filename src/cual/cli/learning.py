@@ -11,7 +11,7 @@ from cual.cli.embed import EncoderName, Weights, encoded
 from cual.cli.output import Bars, check_free, listed, out, pairs
 
 if TYPE_CHECKING:
-    from cual.adaptation import Adaptation
+    from cual.loop.adaptation import Adaptation
     from cual.agent import Agent
 
 Features_ = Annotated[

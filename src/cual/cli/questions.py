@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from rich.markup import escape
 
-from cual.adaptation import Adaptation
+from cual.loop.adaptation import Adaptation
 from cual.cli.output import counted, out
 from cual.cli.reading import read_label
 from cual.errors import CualError

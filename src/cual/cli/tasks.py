@@ -10,9 +10,9 @@ import torch
 import typer
 from rich.markup import escape
 
-from cual.adaptation import STATE, Adaptation
+from cual.loop.adaptation import STATE, Adaptation
 from cual.agent import Agent
-from cual.budget import count_labels
+from cual.loop.budget import count_labels
 from cual.cli.output import Bars, counted, err, listed
 from cual.cli.questions import LeftOpen, Questions
 from cual.errors import BadOption

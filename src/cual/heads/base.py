@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
@@ -10,8 +10,8 @@ from torch import Tensor
 
 from cual.registry import Registry
 
-Progress = Callable[[int, int], None]
-"""Called with (steps done, steps in all)."""
+Steps = Callable[[int, int], None]
+"""A report of training: called with (steps done, steps in all)."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Lesson:
     old
         Answers that turned out to be of known classes: new to the head, part of the replay source in eq. 4.
     unlabelled
-        The rest of the pool, for heads that say `WANTS_UNLABELLED`.
+        The rest of the pool, for a head that `TakesUnlabelled`.
     weights
         β, γ, θ: what the mean loss of each source counts.
     """
@@ -58,6 +58,11 @@ class Lesson:
     weights: tuple[float, float, float] = (0.25, 0.25, 0.5)
     old: Samples | None = None
     unlabelled: Tensor | None = None
+
+    @property
+    def width(self) -> int:
+        """Of the features."""
+        return int(self.queried.X.shape[1])
 
     def sources(self) -> list[tuple[Samples, float]]:
         """The sources that have samples and count, with β, γ, θ renormalised to a sum of one.
@@ -77,17 +82,10 @@ class Lesson:
 
 
 class Head(Protocol):
-    """Maps features to one logit per class. Created empty, by `heads[name](width=d, **options)`.
+    """Maps features to one logit per class. Made empty: the first lesson says how wide features are.
 
-    A head never changes: learning gives a new one.
+    A head never changes: learning gives a new one. The protocols below say what else a head may be able to do.
     """
-
-    WANTS_UNLABELLED: ClassVar[bool]
-    """Whether a lesson should carry the unlabelled rest of the pool."""
-    REPLAYS: ClassVar[bool]
-    """Whether it learns from remembered samples again and again; else it must be given each sample once."""
-
-    def __init__(self, *args: Any, **options: Any) -> None: ...
 
     @property
     def n_classes(self) -> int:
@@ -98,7 +96,7 @@ class Head(Protocol):
         """Logits (n, n_classes) in float32, computed in chunks, on the head's device."""
         ...
 
-    def learn(self, lesson: Lesson, rng: np.random.Generator, progress: Progress | None = None) -> Self:
+    def learn(self, lesson: Lesson, rng: np.random.Generator, progress: Steps | None = None) -> Self:
         """A new head that has learned `lesson`, grown to its classes; trained where the samples are."""
         ...
 
@@ -112,4 +110,60 @@ class Head(Protocol):
         ...
 
 
-heads: Registry[type[Head]] = Registry("head")
+@runtime_checkable
+class TakesUnlabelled(Protocol):
+    """A head that learns from the unlabelled rest of a pool too: lessons carry it."""
+
+    takes_unlabelled: bool
+
+
+@runtime_checkable
+class LearnsOnce(Protocol):
+    """A head that keeps what it learned: it must be given each sample once, and nothing is replayed to it."""
+
+    learns_once: bool
+
+
+@runtime_checkable
+class TakesBack(Protocol):
+    """A head that can forget samples that it learned, exactly."""
+
+    def without(self, samples: Samples) -> Self:
+        """A new head that never learned `samples`, whose features and labels are those that it was given."""
+        ...
+
+
+@runtime_checkable
+class Calibrates(Protocol):
+    """A head whose logits are not on the scale of probabilities, and which knows how to find that scale."""
+
+    def sureness(self, held_out: Samples) -> float:
+        """The factor on logits under which the labels of samples that it never learned are likeliest."""
+        ...
+
+
+@runtime_checkable
+class Whitens(Protocol):
+    """A head with a space in which every class has the same round spread."""
+
+    @property
+    def counts(self) -> Tensor:
+        """Samples learned of each class; soft labels count in part."""
+        ...
+
+    def whiten(self, X: Tensor) -> Tensor:
+        """Features in that space, in float32."""
+        ...
+
+    def whitened_means(self) -> Tensor:
+        """Class means (n_classes, width) in that space."""
+        ...
+
+    def shrunk(self, by: float) -> Self:
+        """The same head with another ridge on the covariance."""
+        ...
+
+    def learn(self, lesson: Lesson, rng: np.random.Generator, progress: Steps | None = None) -> Self: ...
+
+
+heads: Registry[Any] = Registry("head")

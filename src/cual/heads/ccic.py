@@ -6,7 +6,7 @@ The numbers below are those of its published code (github.com/aimagelab/CSSL: mo
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cual.errors import BadFeatures, TooFewSamples
-from cual.heads.base import Lesson, Progress, Samples, heads
+from cual.heads.base import Lesson, Steps, Samples, heads
 from cual.heads.mlp import MLP
 from cual.heads.perceptron import CHUNK
 from cual.heads.training import Layers, Step, gathered, plan, repeat
@@ -59,8 +59,6 @@ class CCIC(MLP):
 
     Parameters
     ----------
-    width
-        Of the features.
     hidden
         Of the embedding.
     epochs, batch, lr
@@ -71,13 +69,13 @@ class CCIC(MLP):
     --------
     >>> X, y = torch.eye(3), torch.arange(3)
     >>> none = Samples(X[:0], y[:0])
-    >>> head = CCIC(width=3, hidden=64)
+    >>> head = CCIC(hidden=64)
     >>> head = head.learn(Lesson(3, Samples(X, y), none, none), np.random.default_rng(0))
     >>> head.logits(X).argmax(1).tolist()
     [0, 1, 2]
     """
 
-    WANTS_UNLABELLED: ClassVar[bool] = True
+    takes_unlabelled = True
 
     _references: Tensor = torch.empty(0, 0)
     _reference_classes: Tensor = torch.empty(0, dtype=torch.int64)
@@ -94,17 +92,18 @@ class CCIC(MLP):
         return torch.cat(votes) if votes else self._references.new_empty(0, self.n_classes)
 
     @torch.no_grad()
-    def learn(self, lesson: Lesson, rng: np.random.Generator, progress: Progress | None = None) -> Self:
+    def learn(self, lesson: Lesson, rng: np.random.Generator, progress: Steps | None = None) -> Self:
         """A new head that has learned `lesson`, and votes with all its labelled and remembered samples."""
         current = _together([lesson.queried, lesson.pseudo, *([lesson.old] if lesson.old else [])], lesson)
         unlabelled = lesson.replay.X[:0] if lesson.unlabelled is None else lesson.unlabelled
+        head = self.sized(lesson)
         for features in (current.X, lesson.replay.X, unlabelled):
-            if len(features) and features.shape[1] != self.width:
-                raise BadFeatures(f"the head takes features of width {self.width}, not {features.shape[1]}")
+            if len(features) and features.shape[1] != head.width:
+                raise BadFeatures(f"the head takes features of width {head.width}, not {features.shape[1]}")
         n_labelled = len(current) + len(lesson.replay)
         if not n_labelled:
             raise TooFewSamples("a head cannot learn from nothing: no sample is labelled or remembered")
-        head = self.grown(lesson.n_classes, rng)
+        head = head.grown(lesson.n_classes, rng)
         draws = draw(
             len(current), len(lesson.replay), len(unlabelled), epochs=self.epochs, batch=self.batch, rng=rng
         )

@@ -21,8 +21,6 @@ class Linear(Perceptron):
 
     Parameters
     ----------
-    width
-        Of the features.
     epochs, batch, lr
         Of each lesson; Adam starts afresh each time.
 
@@ -32,21 +30,19 @@ class Linear(Perceptron):
     >>> from cual.heads import Lesson, Samples
     >>> X, y = torch.eye(3), torch.arange(3)
     >>> none = Samples(X[:0], y[:0])
-    >>> head = Linear(width=3, epochs=100, lr=0.1)
+    >>> head = Linear(epochs=100, lr=0.1)
     >>> head = head.learn(Lesson(3, Samples(X, y), none, none), np.random.default_rng(0))
     >>> head.logits(X).argmax(1).tolist()
     [0, 1, 2]
     """
 
     OPTIONS: ClassVar[Mapping[str, type[int] | type[float]]] = {
-        "width": int,
         "epochs": int,
         "batch": int,
         "lr": float,
     }
 
-    def __init__(self, width: int, epochs: int = 5, batch: int = 16, lr: float = 1e-3) -> None:
-        self.width = width
+    def __init__(self, epochs: int = 5, batch: int = 16, lr: float = 1e-3) -> None:
         self.epochs, self.batch = options.whole("epochs", epochs), options.whole("batch", batch)
         self.lr = options.number("lr", lr, 0, without_low=True)
 

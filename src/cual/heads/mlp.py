@@ -14,8 +14,6 @@ class MLP(Perceptron):
 
     Parameters
     ----------
-    width
-        Of the features.
     hidden
         Of the hidden layer.
     epochs, batch, lr
@@ -27,14 +25,13 @@ class MLP(Perceptron):
     >>> from cual.heads import Lesson, Samples
     >>> X, y = torch.eye(3), torch.arange(3)
     >>> none = Samples(X[:0], y[:0])
-    >>> head = MLP(width=3, hidden=64, epochs=100)
+    >>> head = MLP(hidden=64, epochs=100)
     >>> head = head.learn(Lesson(3, Samples(X, y), none, none), np.random.default_rng(0))
     >>> head.logits(X).argmax(1).tolist()
     [0, 1, 2]
     """
 
     OPTIONS: ClassVar[Mapping[str, type[int] | type[float]]] = {
-        "width": int,
         "hidden": int,
         "epochs": int,
         "batch": int,
@@ -42,9 +39,9 @@ class MLP(Perceptron):
     }
 
     def __init__(
-        self, width: int, hidden: int = 4096, epochs: int = 20, batch: int = 50, lr: float = 1e-3
+        self, hidden: int = 4096, epochs: int = 20, batch: int = 50, lr: float = 1e-3
     ) -> None:
-        self.width, self.hidden = width, options.whole("hidden", hidden)
+        self.hidden = options.whole("hidden", hidden)
         self.epochs, self.batch = options.whole("epochs", epochs), options.whole("batch", batch)
         self.lr = options.number("lr", lr, 0, without_low=True)
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from cual.errors import BadFeatures, BadLabels
-from cual.heads.base import Lesson, Progress
+from cual.heads.base import Lesson, Steps
 from cual.heads.training import Layers, packed, train
 
 CHUNK = 1024  # rows whose hidden values are held at once when classifying
@@ -23,10 +23,9 @@ class Perceptron:
     """
 
     OPTIONS: ClassVar[Mapping[str, type[int] | type[float]]]
-    WANTS_UNLABELLED: ClassVar[bool] = False
-    REPLAYS: ClassVar[bool] = True
 
-    width: int
+    width: int = 0
+    """Of the features; 0 before the first lesson."""
     epochs: int
     batch: int
     lr: float
@@ -55,15 +54,22 @@ class Perceptron:
             torch.addmm(bias, values, weight.t(), out=logits[start : start + CHUNK])
         return logits
 
-    def learn(self, lesson: Lesson, rng: np.random.Generator, progress: Progress | None = None) -> Self:
+    def learn(self, lesson: Lesson, rng: np.random.Generator, progress: Steps | None = None) -> Self:
         """A new head that has learned `lesson`: known classes go on from here, new ones start anew."""
+        head = self.sized(lesson)
         for samples, _ in lesson.sources():
-            if samples.X.shape[1] != self.width:
-                raise BadFeatures(f"the head takes features of width {self.width}, not {samples.X.shape[1]}")
-        head = self.grown(lesson.n_classes, rng)
+            if samples.X.shape[1] != head.width:
+                raise BadFeatures(f"the head takes features of width {head.width}, not {samples.X.shape[1]}")
+        head = head.grown(lesson.n_classes, rng)
         head._layers = train(
             head._layers, lesson, rng, epochs=self.epochs, batch=self.batch, lr=self.lr, progress=progress
         )
+        return head
+
+    def sized(self, lesson: Lesson) -> Self:
+        """A head for features as wide as those of its first lesson; later ones must fit."""
+        head = copy.copy(self)
+        head.width = self.width or lesson.width
         return head
 
     def grown(self, n_classes: int, rng: np.random.Generator) -> Self:
@@ -89,9 +95,8 @@ class Perceptron:
     def state(self) -> dict[str, Tensor]:
         """Options as 0-d tensors, then ``weight_0, bias_0, …`` by layer (none before the first lesson)."""
         dtypes = {int: torch.int64, float: torch.float64}
-        state = {
-            name: torch.tensor(getattr(self, name), dtype=dtypes[kind]) for name, kind in self.OPTIONS.items()
-        }
+        options = {"width": int, **self.OPTIONS}
+        state = {name: torch.tensor(getattr(self, name), dtype=dtypes[kind]) for name, kind in options.items()}
         for i, (weight, bias) in enumerate(self._layers):
             state |= {f"weight_{i}": weight, f"bias_{i}": bias}
         return state
@@ -101,6 +106,7 @@ class Perceptron:
         """The head that `state` was taken from, on its weights' device; `options` replace saved ones."""
         saved = {name: kind(state[name].item()) for name, kind in cls.OPTIONS.items()}
         head = cls(**(saved | options))
+        head.width = int(state["width"])
         n_layers = sum(name.startswith("weight_") for name in state)
         if n_layers:
             layers = tuple((state[f"weight_{i}"], state[f"bias_{i}"]) for i in range(n_layers))

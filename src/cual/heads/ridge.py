@@ -15,7 +15,7 @@ from torch import Tensor
 
 from cual import options as check
 from cual.errors import BadFeatures, BadLabels, BadOption, TooFewSamples
-from cual.heads.base import Lesson, Progress, Samples, heads
+from cual.heads.base import Lesson, Steps, Samples, heads
 
 CHUNK = 1024  # rows that are held in float64 at once
 BLOCK = 256  # columns: T is symmetric, so only blocks on and below its diagonal are computed
@@ -63,8 +63,6 @@ class Ridge:
 
     Parameters
     ----------
-    width
-        Of the features.
     shrink
         Ridge on the covariance, in units of its mean variance. Hardly matters between 0.1 and 1.
     expand
@@ -79,7 +77,7 @@ class Ridge:
     --------
     >>> X, y = torch.eye(3), torch.arange(3)
     >>> none = Samples(X[:0], y[:0])
-    >>> head = Ridge(width=3).learn(Lesson(3, Samples(X, y), none, none), np.random.default_rng(0))
+    >>> head = Ridge().learn(Lesson(3, Samples(X, y), none, none), np.random.default_rng(0))
     >>> head.logits(X).argmax(1).tolist()
     [0, 1, 2]
     >>> wrong = Samples(X[:1], torch.tensor([2]))
@@ -89,34 +87,40 @@ class Ridge:
     """
 
     OPTIONS: ClassVar[Mapping[str, type[int] | type[float]]] = {
-        "width": int,
         "shrink": float,
         "expand": int,
         "even": float,
         "widest": int,
     }
-    WANTS_UNLABELLED: ClassVar[bool] = False
-    REPLAYS: ClassVar[bool] = False
+    learns_once = True
+    width: int = 0
+    """Of the features; 0 before the first lesson."""
 
     def __init__(
-        self, width: int, shrink: float = 0.5, expand: int = 0, even: float = 0.25, widest: int = 4096
+        self, shrink: float = 0.5, expand: int = 0, even: float = 0.25, widest: int = 4096
     ) -> None:
-        self.width, self.even = width, check.number("even", even, 0, 1)
         self.shrink = check.number("shrink", shrink, 0, 1000, without_low=True)
-        self.expand, self.widest = check.whole("expand", expand, -1), check.whole("widest", widest)
-        if self.expand < 0:
-            self.expand = min(2048, max(512, 4 * width)) if width < NARROW else 0
+        self.expand = check.whole("expand", expand, -1)
+        self.even = check.number("even", even, 0, 1)
+        self.widest = check.whole("widest", widest)
         self._seed = 0
-        self._offset = torch.zeros(self._inner, dtype=torch.float64)
+        self._offset = torch.zeros(0, dtype=torch.float64)
         self._counts = torch.zeros(0, dtype=torch.float64)
-        self._sums = torch.zeros(0, self._inner, dtype=torch.float64)
+        self._sums = torch.zeros(0, 0, dtype=torch.float64)
         self._moment = torch.zeros(0, 0, dtype=torch.float64)
         self._drawn: Tensor | None = None
 
     @property
     def _inner(self) -> int:
         """Width of z."""
-        return self.expand or min(self.width, self.widest)
+        return self._expanded or min(self.width, self.widest)
+
+    @property
+    def _expanded(self) -> int:
+        """Random features in the place of the given ones; 0 for none."""
+        if self.expand >= 0 or not self.width:
+            return self.expand
+        return min(2048, max(512, 4 * self.width)) if self.width < NARROW else 0
 
     @property
     def n_classes(self) -> int:
@@ -140,19 +144,20 @@ class Ridge:
         return logits
 
     @torch.no_grad()
-    def learn(self, lesson: Lesson, rng: np.random.Generator, progress: Progress | None = None) -> Self:
+    def learn(self, lesson: Lesson, rng: np.random.Generator, progress: Steps | None = None) -> Self:
         """A new head that knows the answers and the pseudo-labels of `lesson` as well."""
         if lesson.n_classes < self.n_classes:
             raise BadLabels(f"a head of {self.n_classes} classes cannot shrink to {lesson.n_classes}")
         given = [lesson.queried, lesson.pseudo, *([] if lesson.old is None else [lesson.old])]
         parts = [samples for samples in given if len(samples)]
+        sized = self._sized(lesson)
         for samples in parts:
-            self._check(samples, lesson.n_classes)
+            sized._check(samples, lesson.n_classes)
         if not parts and not self.n_classes:
             raise TooFewSamples(
                 "a head cannot learn from nothing: the lesson has no answer and no pseudo-label"
             )
-        head = self._copied(lesson.n_classes, parts[0].X.device if parts else self._counts.device)
+        head = sized._copied(lesson.n_classes, parts[0].X.device if parts else self._counts.device)
         if not self.n_classes:
             head._seed = int(rng.integers(2**63))
             head._offset = head._mean_of(parts)
@@ -162,6 +167,16 @@ class Ridge:
                 head._add(chunk, 1)
                 if progress is not None:
                     progress(done, sum(n_chunks))
+        return head
+
+    def _sized(self, lesson: Lesson) -> Self:
+        """A head for features as wide as those of its first lesson; later ones must fit."""
+        if self.width:
+            return self
+        head = copy.copy(self)
+        head.width = lesson.width
+        head._offset = torch.zeros(head._inner, dtype=torch.float64)
+        head._sums = torch.zeros(0, head._inner, dtype=torch.float64)
         return head
 
     @torch.no_grad()
@@ -227,9 +242,9 @@ class Ridge:
         for start in range(0, len(X), CHUNK):
             rows = slice(start, start + CHUNK)
             z = F.normalize(X[rows].to(self._counts.device, dtype))
-            if self._inner != self.width or self.expand:
+            if self._inner != self.width or self._expanded:
                 z = torch.cat([z @ block.to(dtype).t() for block in self._directions.split(BLOCK)], dim=1)
-                z = F.normalize(z.relu_() if self.expand else z)
+                z = F.normalize(z.relu_() if self._expanded else z)
             yield rows, z
 
     @property
@@ -294,6 +309,18 @@ class Ridge:
             whitened[rows] = torch.linalg.solve_triangular(factor.t(), z.sub_(centre), upper=True, left=False)
         return whitened
 
+    def sureness(self, held_out: Samples) -> float:
+        """The factor on logits under which held-out labels are likeliest, of 2⁻¹² to 1.
+
+        A head in closed form is far too sure of itself.
+        """
+        if not len(held_out):
+            return 1.0
+        logits = self.logits(held_out.X)
+        factors = 2.0 ** torch.linspace(-12, 0, 49)
+        losses = [float(F.cross_entropy(float(f) * logits, held_out.y)) for f in factors]
+        return float(factors[int(np.argmin(losses))])
+
     def shrunk(self, by: float) -> Self:
         """The same sums under another ridge."""
         head = copy.copy(self)
@@ -311,9 +338,10 @@ class Ridge:
         Of T (``moment``), only what lies on and below the diagonal counts.
         """
         dtypes = {int: torch.int64, float: torch.float64}
-        state = {
-            name: torch.tensor(getattr(self, name), dtype=dtypes[kind]) for name, kind in self.OPTIONS.items()
-        }
+        values = {"width": self.width, **{name: getattr(self, name) for name in self.OPTIONS}}
+        values["expand"] = self._expanded
+        kinds = {"width": int, **self.OPTIONS}
+        state = {name: torch.tensor(value, dtype=dtypes[kinds[name]]) for name, value in values.items()}
         if self.n_classes:
             state |= {
                 "seed": torch.tensor(self._seed),
@@ -330,10 +358,11 @@ class Ridge:
         saved: dict[str, Any] = {name: kind(state[name].item()) for name, kind in cls.OPTIONS.items()}
         merged: dict[str, Any] = {**saved, **options}
         head = cls(**merged)
+        head.width = int(state["width"])
         if "counts" not in state:
             return head
-        if (head.width, head.expand, head._inner) != (saved["width"], saved["expand"], len(state["offset"])):
-            raise BadOption("width, expand and widest are fixed once a head has learned; fit it anew")
+        if (head._expanded, head._inner) != (saved["expand"], len(state["offset"])):
+            raise BadOption("expand and widest are fixed once a head has learned; fit it anew")
         head._seed = int(state["seed"])
         # In memory of their own, so that BLAS repeats its bits.
         head._offset, head._counts = state["offset"].clone(), state["counts"].clone()

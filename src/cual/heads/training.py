@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.optim.adam import adam
 
 from cual.errors import TooFewSamples
-from cual.heads.base import Lesson, Progress, Samples
+from cual.heads.base import Lesson, Steps, Samples
 
 Layers = tuple[tuple[Tensor, Tensor], ...]
 """Weight (out, in) and bias (out,) of each layer, in order; a ReLU lies between two layers."""
@@ -36,7 +36,7 @@ def train(
     epochs: int,
     batch: int,
     lr: float,
-    progress: Progress | None = None,
+    progress: Steps | None = None,
 ) -> Layers:
     """Copies of `layers`, trained on `lesson` with a fresh Adam, on the device of the samples.
 
@@ -194,7 +194,7 @@ class Step:
         )
 
 
-def repeat(step: Step, steps: int, progress: Progress | None) -> None:
+def repeat(step: Step, steps: int, progress: Steps | None) -> None:
     """Take `steps` steps; on a GPU, where there are many, all but the first few replay a recorded one."""
     record_after = EAGER_STEPS if step.X.is_cuda and steps >= MIN_RECORDED else None
     every = -(-steps // PROGRESS_CALLS)

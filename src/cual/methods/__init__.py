@@ -1,10 +1,10 @@
 """Named compositions of the axes."""
 
 from cual.methods import ablations, ccic, cual, cual_plus, er, incdfm, oracle, pseudo_er
-from cual.methods.base import SCORES, Method, add, methods
+from cual.methods.base import AXES, Method, add, methods
 
 __all__ = [
-    "SCORES",
+    "AXES",
     "Method",
     "ablations",
     "add",

@@ -1,21 +1,26 @@
 """CUAL with one thing changed or taken away (the paper's right-hand table)."""
 
+from cual.acquisition.chance import Random
+from cual.acquisition.top import Top
 from cual.methods.base import add
 from cual.methods.cual import CUAL
 
-AL_TOP = add(CUAL.but(name="al-top", summary="cual that asks about the most novel", then="top"))
+AL_TOP = add(CUAL.but(name="al-top", summary="cual that asks about the most novel", then=Top()))
 AL_RANDOM = add(
     CUAL.but(
-        name="al-random", summary="cual that asks at random in the whole pool", first="random", then="random"
+        name="al-random",
+        summary="cual that asks at random in the whole pool",
+        first=Random(),
+        then=Random(),
     )
 )
 AL_ONESHOT = add(CUAL.but(name="al-oneshot", summary="cual with all questions at once", first_share=1.0))
-ONLY_AL = add(CUAL.but(name="only-al", summary="cual without pseudo-labels", pseudo=""))
+ONLY_AL = add(CUAL.but(name="only-al", summary="cual without pseudo-labels", believe=None))
 ONLY_AL_RANDOM = add(
     AL_RANDOM.but(
         name="only-al-random",
         summary="random queries, no pseudo-labels (er-random by the paper's appendix 4.3)",
-        pseudo="",
+        believe=None,
         first_share=1.0,
         ends_below_threshold=False,
     )

@@ -3,6 +3,7 @@
 Random labels, all at once; the rest of the pool is used unlabelled. How is the business of its head.
 """
 
+from cual.heads import CCIC as CCICHead
 from cual.methods.base import add
 from cual.methods.er import ER_RANDOM
 
@@ -10,6 +11,6 @@ CCIC = add(
     ER_RANDOM.but(
         name="ccic",
         summary="contrastive interpolation consistency on random labels and the unlabelled rest",
-        head="ccic",
+        head=CCICHead(),
     )
 )

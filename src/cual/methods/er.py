@@ -4,20 +4,25 @@ The score is the entropy or margin of the long-term classifier itself; queries a
 by novelty (appendix 4.1.2): above T_inner while no novel class is known, then the ambiguous ones.
 """
 
+from cual.acquisition.chance import Random
+from cual.acquisition.classifier import Entropy
+from cual.learners import Hesitation, Novelty
 from cual.methods.base import Method, add
 
 ER_ENTROPY = add(
     Method(
         name="er-entropy",
         summary="replay; asks where the classifier's entropy is ambiguous",
-        score="entropy",
-        pseudo="",
+        learner=Hesitation("entropy"),
+        believe=None,
         ends_below_threshold=False,
     )
 )
 ER_MARGIN = add(
     ER_ENTROPY.but(
-        name="er-margin", summary="replay; asks where the classifier's margin is ambiguous", score="margin"
+        name="er-margin",
+        summary="replay; asks where the classifier's margin is ambiguous",
+        learner=Hesitation("margin"),
     )
 )
 ER_ENTROPY_ONESHOT = add(
@@ -27,17 +32,17 @@ ER_ENTROPY_TOP = add(
     ER_ENTROPY.but(
         name="er-entropy-top",
         summary="replay; asks where the entropy is highest (the usual baseline, not in the paper's tables)",
-        first="entropy",
-        then="entropy",
+        first=Entropy(),
+        then=Entropy(),
     )
 )
 ER_RANDOM = add(
     ER_ENTROPY.but(
         name="er-random",
         summary="replay; asks at random, all questions at once",
-        score="novelty",  # chance reads no score: the cheaper one fills the ledger
-        first="random",
-        then="random",
+        learner=Novelty(),  # chance reads no score: the cheaper one fills the ledger
+        first=Random(),
+        then=Random(),
         first_share=1.0,
     )
 )

@@ -5,9 +5,14 @@ Its scores, too, are S⁰ and then Sⁱ, with all that is novel in a pool as one
 scores, in 7 to 20 iterations; here α, T_inner and the iterations are CUAL's: only the questions differ.
 """
 
+from cual.learners import Novelty
 from cual.methods.base import add
 from cual.methods.cual import CUAL
 
 INCDFM = add(
-    CUAL.but(name="incdfm", summary="cual without questions: what is novel is one unnamed class", unnamed=True)
+    CUAL.but(
+        name="incdfm",
+        summary="cual without questions: what is novel is one unnamed class",
+        learner=Novelty(unnamed=True),
+    )
 )

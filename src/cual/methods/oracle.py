@@ -2,16 +2,17 @@
 
 import math
 
+from cual.acquisition.chance import Random
 from cual.methods.base import Method, add
 
 ORACLE = add(
     Method(
         name="oracle",
         summary="every label of every pool: the supervised upper bound",
-        first="random",
-        then="random",
+        first=Random(),
+        then=Random(),
         first_share=1.0,
-        pseudo="",
+        believe=None,
         ends_below_threshold=False,
         budget_factor=math.inf,
     )

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
 from cual.agent import Agent
-from cual.budget import count_labels
+from cual.loop.budget import count_labels
 from cual.errors import AlreadyFinished, BadFeatures, Conflict, LabelsMissing, TooFewSamples, WrongEncoder
 from cual.serve import agents, jobs
 from cual.serve import tables as db

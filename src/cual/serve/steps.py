@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
-from cual.adaptation import STATE, Adaptation, Query
+from cual.loop.adaptation import STATE, Adaptation, Query
 from cual.labels import SKIP, Answer
 from cual.serve import adaptations, agents, jobs, pools, views
 from cual.serve import tables as db

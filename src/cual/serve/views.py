@@ -15,7 +15,7 @@ import torch
 from sqlalchemy import Connection
 
 from cual import storage
-from cual.adaptation import Adaptation
+from cual.loop.adaptation import Adaptation
 from cual.errors import BadOption, Conflict, NotFound
 from cual.serve import adaptations
 from cual.serve import tables as db

@@ -4,7 +4,7 @@ from cual.uncertainty.base import ClassModel, Uncertainty, Warns, uncertainties
 from cual.uncertainty.fre import FRE
 from cual.uncertainty.knn import KNN, ClassSamples
 from cual.uncertainty.mahalanobis import Mahalanobis
-from cual.uncertainty.scores import Threshold, Zone, ambiguity, s0, si, t_inner, zones
+from cual.uncertainty.scores import Threshold, Zone, s0, si, t_inner, zones
 from cual.uncertainty.subspace import ClassSubspace
 
 __all__ = [
@@ -18,7 +18,6 @@ __all__ = [
     "Uncertainty",
     "Warns",
     "Zone",
-    "ambiguity",
     "s0",
     "si",
     "t_inner",

@@ -79,17 +79,6 @@ def t_inner(validation: Tensor, stds: float = 2.0) -> Threshold:
     return Threshold(float(mean + stds * std), float(mean), float(std))
 
 
-def ambiguity(scores: Tensor, threshold: float) -> Tensor:
-    """Ambiguity 1 / (Sⁱ(u) - T_inner)² (appendix 4.1.2); infinite for a score right on the threshold.
-
-    Examples
-    --------
-    >>> ambiguity(torch.tensor([1.0, 2.5]), threshold=3.0)
-    tensor([0.2500, 4.0000])
-    """
-    return 1 / (scores - threshold).square()
-
-
 def zones(scores: Tensor, threshold: Threshold) -> Tensor:
     """The `Zone` of each score, int8: ambiguous within one standard deviation of T_inner, else old or novel.
 

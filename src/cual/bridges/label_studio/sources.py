@@ -18,7 +18,7 @@ from cual.labels import SKIP, Answer
 from cual.types import Label
 
 if TYPE_CHECKING:
-    from cual.adaptation import Adaptation
+    from cual.loop.adaptation import Adaptation
 
 MOST_AT_ONCE = 1000
 

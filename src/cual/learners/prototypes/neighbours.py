@@ -14,10 +14,6 @@ from torch.nn.functional import embedding_bag, one_hot
 
 from cual.types import IntArray
 
-CROWD = 10
-"""Nearest samples of each kind that `Nearest.crowding` looks at."""
-VOTERS = 15
-"""Nearest samples, of either kind, whose classes count."""
 BLOCK = 2048  # rows whose cosines to all others are held at once
 
 
@@ -54,6 +50,10 @@ class Neighbours:
         Rows of the pool that may be neighbours, ascending, and their directions.
     known, y
         Directions of known samples, and their classes.
+    crowd
+        Nearest samples of each kind that `Nearest.crowding` looks at.
+    voters
+        Nearest samples, of either kind, whose classes count.
 
     >>> pool, known = torch.tensor([[1.0, 0], [0, 1], [0, 1]]), torch.tensor([[1.0, 0]])
     >>> around = Neighbours(np.arange(3), pool, known, torch.tensor([0]))
@@ -61,8 +61,15 @@ class Neighbours:
     [-1.0, 0.5, 0.5]
     """
 
-    def __init__(self, anchors: IntArray, pool: Tensor, known: Tensor, y: Tensor) -> None:
-        self._anchors, self._pool, self._known, self._y = anchors, pool, known, y
+    def __init__(
+        self, anchors: IntArray, pool: Tensor, known: Tensor, y: Tensor, crowd: int = 10, voters: int = 15
+    ) -> None:
+        self._anchors = anchors
+        self._pool = pool
+        self._known = known
+        self._y = y
+        self._crowd = crowd
+        self._voters = voters
 
     def of(self, directions: Tensor, rows: IntArray | None = None) -> Nearest:
         """Neighbours of samples; `rows` says which rows of the pool they are: nobody neighbours itself."""
@@ -79,9 +86,9 @@ class Neighbours:
             others -= 1
         crowding = torch.zeros(len(U), device=U.device)
         if others > 0 and len(self._known):
-            near = cosines[:, :n_pool].topk(min(CROWD, others), dim=1).values.mean(dim=1)
-            crowding = near - cosines[:, n_pool:].topk(min(CROWD, len(self._known)), dim=1).values.mean(dim=1)
-        likeness, voters = cosines.topk(min(VOTERS, cosines.shape[1]), dim=1)
+            near = cosines[:, :n_pool].topk(min(self._crowd, others), dim=1).values.mean(dim=1)
+            crowding = near - cosines[:, n_pool:].topk(min(self._crowd, len(self._known)), dim=1).values.mean(dim=1)
+        likeness, voters = cosines.topk(min(self._voters, cosines.shape[1]), dim=1)
         likeness = likeness.clamp(min=1e-6)
         return Nearest(crowding, voters, likeness / likeness.sum(dim=1, keepdim=True))
 

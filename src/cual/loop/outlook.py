@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cual.short_term import Scored
+from cual.learners import Scored
 
 OLD_HALF = 0.5
 """Known validation samples with lower scores than their median: where hardly any novel sample lies."""

@@ -1,4 +1,4 @@
-"""How many labels a budget allows: one rule for the library, the command line and the bench."""
+"""How many labels a budget allows, and how they are spread over rounds: one rule for every door."""
 
 import math
 from typing import Any
@@ -6,6 +6,26 @@ from typing import Any
 import numpy as np
 
 from cual.errors import BadBudget
+
+
+def allotment(left: int, budget: int, rounds: int, first_share: float | None) -> int:
+    """Questions of a round: a first share until a novel class is known, then the rest evenly.
+
+    Parameters
+    ----------
+    left, budget
+        Labels that are left, and that there were.
+    rounds
+        Rounds that are left, this one included.
+    first_share
+        Share of the budget for a round of first questions; None once a novel class is known.
+
+    >>> allotment(20, 20, rounds=10, first_share=0.4), allotment(12, 20, rounds=9, first_share=None)
+    (8, 2)
+    """
+    if left and first_share is not None:
+        return min(left, max(1, round(first_share * budget)))
+    return math.ceil(left / rounds)
 
 
 def count_labels(budget: Any, pool_size: int, factor: float = 1.0) -> int:

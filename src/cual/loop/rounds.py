@@ -1,4 +1,4 @@
-"""What one iteration of the inner loop came to: a plain record, as arrays, as a JSON row and as tensors."""
+"""What one round of the inner loop came to: a plain record, as arrays, as a JSON row and as tensors."""
 
 import math
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ def _no_rows() -> IntArray:
 
 @dataclass
 class Round:
-    """One iteration of the inner loop: what was scored, asked and believed. Rows are rows of the pool."""
+    """One round of the inner loop: what was scored, asked and believed. Rows are rows of the pool."""
 
-    iteration: int
+    round: int
     rows: IntArray
     scores: FloatArray
     classes: IntArray
@@ -42,14 +42,14 @@ class Round:
 
     @property
     def query_id(self) -> str:
-        return f"q{self.iteration}"
+        return f"q{self.round}"
 
     def summary(self) -> Row:
         """This round as one JSON row, with a histogram of its scores."""
         inside = self.zones
         counts, edges = np.histogram(self.scores, bins=40)
         return {
-            "iteration": self.iteration,
+            "iteration": self.round,
             "t_inner": self.threshold.value,
             "validation_mean": self.threshold.mean,
             "validation_std": self.threshold.std,
@@ -64,19 +64,19 @@ class Round:
 
     def state(self) -> dict[str, Tensor]:
         t = self.threshold
-        arrays = {name: torch.from_numpy(getattr(self, name)) for name in _ROUND_ARRAYS}
+        arrays = {name: torch.from_numpy(getattr(self, name)) for name in _ARRAYS}
         numbers = torch.tensor([t.value, t.mean, t.std, self.novel, self.taken_for_novel], dtype=torch.float64)
         return {**arrays, "threshold": numbers}
 
     @classmethod
-    def from_state(cls, iteration: int, state: Mapping[str, Tensor]) -> "Round":
-        arrays = {name: state[name].numpy() for name in _ROUND_ARRAYS if name in state}
+    def from_state(cls, round: int, state: Mapping[str, Tensor]) -> "Round":
+        arrays = {name: state[name].numpy() for name in _ARRAYS if name in state}
         if "pseudo_doubts" not in arrays:  # saved before there were doubts
             arrays["pseudo_doubts"] = np.ones(len(arrays["pseudo_rows"]), np.float32)
         value, mean, std, *rest = state["threshold"].tolist()
         estimates = dict(zip(_ESTIMATES, rest, strict=False))  # earlier versions saved none
-        return cls(iteration, threshold=Threshold(value, mean, std), **arrays, **estimates)
+        return cls(round, threshold=Threshold(value, mean, std), **arrays, **estimates)
 
 
 _ESTIMATES = ("novel", "taken_for_novel")
-_ROUND_ARRAYS = ("rows", "scores", "classes", "asked", "pseudo_rows", "pseudo_classes", "pseudo_doubts")
+_ARRAYS = ("rows", "scores", "classes", "asked", "pseudo_rows", "pseudo_classes", "pseudo_doubts")

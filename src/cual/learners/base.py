@@ -1,0 +1,185 @@
+"""A_s, the short-term learner of one adaptation: what it is asked, what it may know, what it gives back.
+
+The learners are beside this file. Whom to ask and what to believe is decided elsewhere, from their scores.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cual.heads import Head, Lesson, Samples, TakesUnlabelled
+from cual.labels import ClassNames
+from cual.pool import Pool
+from cual.registry import Registry
+from cual.replay import Replay
+from cual.types import FloatArray, IntArray
+from cual.uncertainty import ClassModel, Threshold, Uncertainty
+
+
+class Knowledge(Protocol):
+    """What a learner may read of an agent."""
+
+    @property
+    def names(self) -> ClassNames: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def head(self) -> Head: ...
+    @property
+    def replay(self) -> Replay: ...
+    @property
+    def validation(self) -> Samples: ...
+    @property
+    def models(self) -> Sequence[ClassModel]: ...
+    @property
+    def width(self) -> int: ...
+    @property
+    def device(self) -> torch.device: ...
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One round's scores of some pool rows and of the validation set, and the novel class of each row."""
+
+    scores: FloatArray
+    classes: IntArray
+    validation: Tensor
+    threshold: Threshold | None = None
+    """Where a score has a natural threshold; else T_inner is set from `validation`."""
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """What the adaptation accepts so far: rows of the pool and their classes, by where the label came from."""
+
+    rows: IntArray
+    classes: IntArray
+    human: IntArray
+    """1 where a person said so, 0 where it is a pseudo-label."""
+
+    @classmethod
+    def nothing(cls) -> "Accepted":
+        return cls(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64))
+
+    def of(self, human: bool, novel_from: int) -> tuple[IntArray, IntArray]:
+        """Rows and classes of the novel samples from people, or of the novel pseudo-labels."""
+        chosen = (self.human == human) & (self.classes >= novel_from)
+        return self.rows[chosen], self.classes[chosen]
+
+    def believed(self) -> tuple[IntArray, IntArray]:
+        """Rows and classes of all pseudo-labels."""
+        return self.rows[self.human == 0], self.classes[self.human == 0]
+
+    def old(self, novel_from: int) -> tuple[IntArray, IntArray]:
+        """Queried samples that turned out to be of old classes."""
+        chosen = (self.human == 1) & (self.classes < novel_from)
+        return self.rows[chosen], self.classes[chosen]
+
+
+class ShortTerm(Protocol):
+    """A_s: scores a pool for one adaptation and learns as it goes."""
+
+    def score(self, rows: IntArray, last: bool = False) -> Scored:
+        """Scores of pool rows; `last` says that nobody will be asked any more."""
+        ...
+
+    def learn(self, accepted: Accepted, round: int) -> None:
+        """Take over all that is accepted so far; `round` keys what is random."""
+        ...
+
+    def probabilities(self, rows: IntArray) -> FloatArray:
+        """Class probabilities (n, C) of pool rows."""
+        ...
+
+    def features(self, rows: IntArray) -> FloatArray:
+        """Pool rows as strategies should see them (n, d)."""
+        ...
+
+    def nearest_old(self, rows: IntArray) -> IntArray:
+        """The old class that each pool row is most like."""
+        ...
+
+    def learning(self) -> IntArray:
+        """Old classes that may be pseudo-labelled as well, because too little is known of them."""
+        ...
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything learned so far, as tensors."""
+        ...
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from what `state` gave, with the same bits."""
+        ...
+
+
+class Learner(Protocol):
+    """The part of a method that makes A_s; its constructor's parameters are its options."""
+
+    @property
+    def unnamed(self) -> bool:
+        """Whether it asks nothing: what is believed novel is one class with a made-up name."""
+        ...
+
+    def check(self, head: Head) -> None:
+        """Raise `BadOption` where it cannot work with an agent's head."""
+        ...
+
+    def begin(self, agent: Knowledge, pool: Pool) -> ShortTerm:
+        """A_s for one pool."""
+        ...
+
+    def novelty(self, agent: Knowledge, X: Tensor) -> Tensor:
+        """How novel samples look without a pool, one by one (n,): the higher, the more novel."""
+        ...
+
+    def threshold(self, agent: Knowledge, stds: float) -> Threshold:
+        """Above which `novelty` speaks for a class that is not known; `stds` is the method's, for T_inner."""
+        ...
+
+
+@runtime_checkable
+class ModelsClasses(Protocol):
+    """A learner that measures distances to classes: the agent keeps a model of each class for it."""
+
+    @property
+    def uncertainty(self) -> Uncertainty[Any]: ...
+
+
+learners: Registry[type[Learner]] = Registry("learner")
+
+
+def long_term_lesson(agent: Knowledge, pool: Pool, accepted: Accepted, n_classes: int) -> Lesson:
+    """What the long-term head learns from (eq. 4): novel answers, pseudo-labels, replay and old answers."""
+    n_old = len(agent.names)
+
+    def samples(rows: IntArray, classes: IntArray) -> Samples:
+        return Samples(pool.take(rows, agent.device), torch.from_numpy(classes).to(agent.device))
+
+    rest = np.setdiff1d(np.arange(len(pool)), accepted.rows)
+    return Lesson(
+        n_classes,
+        queried=samples(*accepted.of(True, n_old)),
+        pseudo=samples(*accepted.believed()),
+        replay=agent.replay.samples(),
+        old=samples(*accepted.old(n_old)),
+        unlabelled=pool.take(rest, agent.device) if isinstance(agent.head, TakesUnlabelled) else None,
+    )
+
+
+def head_probabilities(
+    head: Head, pool: Pool, rows: IntArray, device: torch.device, alive: list[int] | None = None
+) -> FloatArray:
+    """What a head makes of pool rows, of all classes or of those `alive`."""
+    parts = [head.logits(X) for _, X in pool.chunks(rows, device)]
+    logits = torch.cat(parts) if parts else torch.empty(0, head.n_classes)
+    return softmax(logits if alive is None else logits[:, alive])
+
+
+def softmax(logits: Tensor) -> FloatArray:
+    return torch.softmax(logits, dim=1).cpu().numpy()

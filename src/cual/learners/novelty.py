@@ -1,0 +1,172 @@
+"""A_s of the paper: S⁰, then Sⁱ (eq. 2), on models of the classes. Whom to ask and what to believe is not here."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cual import options
+from cual.heads import Head, Lesson, Linear, Samples
+from cual.learners.base import Accepted, Knowledge, Scored, ShortTerm, head_probabilities, learners
+from cual.pool import Pool
+from cual.seeds import generator
+from cual.storage import section
+from cual.types import FloatArray, IntArray
+from cual.uncertainty import FRE, ClassModel, Threshold, Uncertainty, s0, si, t_inner, uncertainties
+
+
+@learners.add("novelty")
+class Novelty:
+    """Novel is what lies far from every known class, and closer to a novel one once there is one.
+
+    Parameters
+    ----------
+    uncertainty
+        How far a sample is from a class; `FRE` (eq. 3) if not given.
+    epochs, batch
+        Training of the short-term head, which routes samples among novel classes (appendix 4.2.1).
+    floor
+        Share of the validation set's mean S⁰ below which a distance to a novel class is not believed.
+    unnamed
+        Ask nothing: what is believed novel is one class, with a made-up name (incDFM).
+    """
+
+    def __init__(
+        self,
+        uncertainty: Uncertainty[Any] | str | None = None,
+        epochs: int = 5,
+        batch: int = 16,
+        floor: float = 1e-3,
+        unnamed: bool = False,
+    ) -> None:
+        self.uncertainty: Uncertainty[Any] = FRE() if uncertainty is None else uncertainties.part(uncertainty)
+        self.epochs = options.whole("epochs", epochs)
+        self.batch = options.whole("batch", batch)
+        self.floor = options.number("floor", floor, 0, 1)
+        self.unnamed = options.flag("unnamed", unnamed)
+
+    def check(self, head: Head) -> None:
+        """It works beside any head."""
+
+    def begin(self, agent: Knowledge, pool: Pool) -> ShortTerm:
+        return NoveltyLearner(self, agent, pool)
+
+    def novelty(self, agent: Knowledge, X: Tensor) -> Tensor:
+        """S⁰: the distance to the nearest known class."""
+        return s0(self.uncertainty.distances(X, agent.models))
+
+    def threshold(self, agent: Knowledge, stds: float) -> Threshold:
+        """T_inner of S⁰, from the validation set."""
+        return t_inner(self.novelty(agent, agent.validation.X), stds)
+
+
+class NoveltyLearner:
+    """S⁰ before a novel class is known, then Sⁱ (eq. 2), routed by a linear head over the novel classes."""
+
+    def __init__(self, part: Novelty, agent: Knowledge, pool: Pool) -> None:
+        self._part = part
+        self._agent = agent
+        self._pool = pool
+        self._n_old = len(agent.names)
+        self._options = {"epochs": part.epochs, "batch": part.batch}
+        self._head = Linear(**self._options)
+        self._models: dict[int, ClassModel] = {}
+        self._s0 = torch.empty(0)
+        self._nearest = torch.empty(0, dtype=torch.int64)
+        self._validation_s0 = torch.empty(0)
+
+    def _measure_old(self) -> None:
+        """Numerators of eq. 2: once per task, for every sample."""
+        if len(self._s0):
+            return
+        every = np.arange(len(self._pool))
+        nearest = [
+            self._old_distances(X).min(dim=1) for _, X in self._pool.chunks(every, self._agent.device)
+        ]
+        self._s0 = torch.cat([part.values for part in nearest])
+        self._nearest = torch.cat([part.indices for part in nearest]).cpu()
+        self._validation_s0 = s0(self._old_distances(self._agent.validation.X))
+
+    def _old_distances(self, X: Tensor) -> Tensor:
+        return self._part.uncertainty.distances(X, self._agent.models)
+
+    def score(self, rows: IntArray, last: bool = False) -> Scored:
+        del last
+        self._measure_old()
+        numerators = self._s0[torch.from_numpy(rows).to(self._s0.device)]
+        if not self._models:
+            unknown = self._n_old if self._part.unnamed else -1
+            return Scored(numerators.cpu().numpy(), np.full(len(rows), unknown), self._validation_s0)
+        floor = self._part.floor * float(self._validation_s0.mean())
+        routed, novel = torch.empty(len(rows), dtype=torch.int64), torch.empty_like(numerators)
+        for part, X in self._pool.chunks(rows, self._agent.device):
+            classes, novel[part] = self._to_novel(X)
+            routed[part] = classes.cpu()
+        _, validation_novel = self._to_novel(self._agent.validation.X)
+        scores = si(numerators, novel, floor)
+        return Scored(scores.cpu().numpy(), routed.numpy(), si(self._validation_s0, validation_novel, floor))
+
+    def _to_novel(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """m = A_s(u) among the novel classes that are alive, and the distance to it: eq. 2's denominator."""
+        logits = self._head.logits(X)
+        alive = torch.tensor(sorted(self._models), device=X.device)
+        classes = alive[logits[:, alive - self._n_old].argmax(dim=1)]
+        distance = torch.empty(len(X), device=X.device)
+        for c, model in self._models.items():
+            mine = (classes == c).nonzero().flatten()
+            if len(mine):
+                distance[mine] = self._part.uncertainty.distances(X[mine], [model])[:, 0]
+        return classes, distance
+
+    def learn(self, accepted: Accepted, round: int) -> None:
+        """Train A_s on all that is accepted, and estimate the novel classes' models anew."""
+        human, pseudo = (self._samples(*accepted.of(h, self._n_old)) for h in (True, False))
+        present = np.unique(accepted.classes[accepted.classes >= self._n_old]).tolist()
+        self._models = {c: self._fit(accepted.rows[accepted.classes == c]) for c in present}
+        if not present:
+            return
+        n_classes = max(max(present) + 1 - self._n_old, self._head.n_classes)
+        empty = Samples(human.X[:0], human.y[:0])
+        rng = generator(self._agent.seed, self._agent.version + 1, round, "short-term head")
+        self._head = self._head.learn(Lesson(n_classes, human, pseudo, empty), rng)
+
+    def _fit(self, rows: IntArray) -> ClassModel:
+        return self._part.uncertainty.fit(self._pool.take(rows, self._agent.device))
+
+    def _samples(self, rows: IntArray, classes: IntArray) -> Samples:
+        y = torch.from_numpy(classes - self._n_old).to(self._agent.device)
+        return Samples(self._pool.take(rows, self._agent.device), y)
+
+    def probabilities(self, rows: IntArray) -> FloatArray:
+        """What the long-term head of the agent makes of the rows."""
+        return head_probabilities(self._agent.head, self._pool, rows, self._agent.device)
+
+    def features(self, rows: IntArray) -> FloatArray:
+        return self._pool.take(rows).numpy()
+
+    def nearest_old(self, rows: IntArray) -> IntArray:
+        return self._nearest[torch.from_numpy(rows)].numpy()
+
+    def learning(self) -> IntArray:
+        return np.empty(0, np.int64)
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything learned so far, so that a resumed adaptation goes on with the same bits."""
+        state = {"s0": self._s0, "nearest": self._nearest, "validation_s0": self._validation_s0}
+        if self._head.n_classes:
+            state |= {f"head.{k}": v for k, v in self._head.state().items()}
+        for c, model in self._models.items():
+            state |= {f"model.{c}.{k}": v for k, v in model.state().items()}
+        return state
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        device = self._agent.device
+        self._s0, self._validation_s0 = state["s0"].to(device), state["validation_s0"].to(device)
+        self._nearest = state["nearest"]
+        head = section(state, "head.", device)
+        if head:
+            self._head = Linear.from_state(head, **self._options)
+        classes = sorted({int(key.split(".")[1]) for key in state if key.startswith("model.")})
+        self._models = {c: self._part.uncertainty.load(section(state, f"model.{c}.", device)) for c in classes}

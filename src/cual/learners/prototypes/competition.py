@@ -1,0 +1,163 @@
+"""The competition of cual-plus: old and novel classes, as directions, compete for every sample of a pool.
+
+Old classes are known. Novel ones, and old ones of which too little is known, start from the answers and are
+refined by what they win in the pool. Where samples lie is measured in `space`; whom to ask is not decided here.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize, one_hot, pad
+
+from cual.learners.base import Accepted
+from cual.learners.prototypes.options import PrototypeOptions
+from cual.learners.prototypes.space import Seen, Space
+from cual.types import IntArray
+
+
+@dataclass(frozen=True)
+class ClassPrototypes:
+    """The classes that are still being learned, as sums of the directions of what they hold.
+
+    Attributes
+    ----------
+    columns
+        Which columns of the shares they are, ascending.
+    sums, mass
+        Of each class, the sum of the directions and the weight that it rests on.
+    odds
+        How much more frequent a novel class is than an old one in this pool, as a logarithm.
+    shares
+        Of the anchors, by which the prototypes came about (anchors, old and novel classes).
+    voting
+        Whether neighbours count yet.
+    """
+
+    columns: Tensor
+    sums: Tensor
+    mass: Tensor
+    odds: float
+    shares: Tensor
+    voting: bool
+
+
+class Competition:
+    """Shares out samples of one space among the classes, given what was answered.
+
+    Parameters
+    ----------
+    accepted
+        Answers and pseudo-labels so far; only answers count here.
+    learning
+        Old classes that go on being learned.
+    counts
+        Samples that are known of each old class.
+    """
+
+    def __init__(
+        self, part: PrototypeOptions, space: Space, accepted: Accepted, learning: IntArray, counts: Tensor
+    ) -> None:
+        self._part = part
+        self._space = space
+        self._accepted = accepted
+        self._learning = learning
+        self._counts = counts
+        self._n_old = len(counts)
+        self._novel = novel_classes(accepted, self._n_old)
+
+    @property
+    def numbers(self) -> IntArray:
+        """The class of each column of the shares."""
+        return np.concatenate([np.arange(self._n_old), self._novel]).astype(np.int64)
+
+    def refined(self) -> ClassPrototypes:
+        """Prototypes of the classes that are still being learned, after a few turns of winning anchors."""
+        space, part, device = self._space, self._part, self._space.old.device
+        classes = np.concatenate([self._learning, self._novel]).astype(np.int64)
+        answered = (self._accepted.human == 1) & np.isin(self._accepted.classes, classes)
+        column = torch.from_numpy(np.searchsorted(classes, self._accepted.classes[answered])).to(device)
+        labels = one_hot(column, len(classes)).float()
+        answers = torch.zeros(len(classes), space.old.shape[1], device=device)
+        for rows, U in space.chunks(self._accepted.rows[answered]):
+            answers += labels[rows].T @ U
+        known, weight = self._known(len(classes))
+        counts, n = labels.sum(dim=0), len(space.anchors)
+        anchors = space.anchors_and_validation.directions[:n]
+        n_validation = len(space.anchors_and_validation.directions) - n
+        columns = torch.from_numpy(np.searchsorted(self.numbers, classes)).to(device)
+        prototypes = ClassPrototypes(
+            columns, known + answers, weight + counts, odds=0.0, shares=anchors[:, :0], voting=False
+        )
+        for turn in range(part.refinements):
+            shares = self.shares(space.anchors_and_validation, prototypes)
+            shares, of_known = shares.split((n, n_validation))
+            shares = self._certain(shares)
+            won = shares[:, columns]
+            won = won * (won > part.least_share)
+            prototypes = ClassPrototypes(
+                columns,
+                sums=known + won.T @ anchors + (part.answer_weight - 1) * answers,
+                mass=weight + won.sum(dim=0) + (part.answer_weight - 1) * counts,
+                odds=self._odds(shares[:, self._n_old :], of_known[:, self._n_old :]),
+                shares=shares,
+                voting=turn > 0,
+            )
+        return prototypes
+
+    def _known(self, n: int) -> tuple[Tensor, Tensor]:
+        """What was known before of `n` classes, the first of which are `learning`: sums of directions, weights.
+
+        The sum of k directions that are alike by ρ is expected to be √(k + k (k − 1) ρ) long.
+        """
+        learning = torch.from_numpy(self._learning)
+        k = self._counts[learning].float().clamp(1.0, self._part.known_weight)
+        length = (k + k * (k - 1) * self._space.likeness).sqrt()
+        sums = torch.zeros(n, self._space.old.shape[1], device=k.device)
+        sums[: len(k)] = length[:, None] * self._space.old[learning]
+        return sums, pad(k, (0, n - len(k)))
+
+    def _odds(self, novel: Tensor, of_known: Tensor) -> float:
+        """How frequent novel classes are: what they hold of the pool beyond what they hold of known samples."""
+        n, n_novel = novel.shape
+        if not n_novel or not self._part.estimate_frequency:
+            return 0.0
+        mistaken = min(0.95, float(of_known.sum(dim=1).mean()))
+        frequent = (float(novel.sum()) - n * mistaken) / (1 - mistaken)
+        frequent = min(max(frequent, len(self._accepted.of(True, self._n_old)[0])), 0.9 * n)
+        return math.log(frequent / n_novel) - math.log((n - frequent) / self._n_old)
+
+    def _certain(self, shares: Tensor) -> Tensor:
+        """Shares of the anchors, where an answered one is its class's alone."""
+        anchors = self._space.anchors
+        places = np.searchsorted(anchors, self._accepted.rows).clip(max=len(anchors) - 1)
+        answered = (self._accepted.human == 1) & (anchors[places] == self._accepted.rows)
+        column = np.searchsorted(self.numbers, self._accepted.classes[answered])
+        certain = one_hot(torch.from_numpy(column), shares.shape[1]).to(shares)
+        shares[torch.from_numpy(places[answered])] = certain
+        return shares
+
+    def shares(self, seen: Seen, prototypes: ClassPrototypes) -> Tensor:
+        """What each class holds of each sample: softmax over cosines, the crowd, the neighbours and the odds.
+
+        A prototype of few samples is noisy, which is made up for: with ρ the cosine expected of two samples of
+        one class, the cosine to the mean of n samples is expected to be √(ρ / (ρ + (1 − ρ) / n)) of that to the
+        true mean.
+        """
+        space, part, rho = self._space, self._part, self._space.likeness
+        fair = ((rho + (1 - rho) / prototypes.mass.clamp(min=1)) / rho).sqrt()
+        crowd = part.crowd_weight * (space.crowd.deviations(seen.nearest.crowding) - part.crowd_edge)
+        cosines = seen.directions @ (normalize(prototypes.sums, dim=1) * fair[:, None]).T
+        logits = space.sharpness * pad(seen.to_old, (0, len(self._novel)))
+        logits[:, prototypes.columns] = space.sharpness * cosines + crowd[:, None]
+        logits[:, self._n_old :] += prototypes.odds
+        if prototypes.voting:
+            logits += part.neighbour_weight * space.neighbours.votes(seen.nearest, prototypes.shares)
+        return torch.softmax(logits, dim=1)
+
+
+def novel_classes(accepted: Accepted, n_old: int) -> list[int]:
+    """Classes that answers name and that are not old."""
+    return np.unique(accepted.of(True, n_old)[1]).tolist()

@@ -1,0 +1,184 @@
+"""A_s of cual-plus: the whole pool is labelled at once. Parts and contract; the formulas are beside this file."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cual.errors import BadOption
+from cual.heads import Head, Lesson, Samples, Whitens
+from cual.learners.base import Accepted, Knowledge, Scored, ShortTerm, learners
+from cual.learners.prototypes.competition import ClassPrototypes, Competition, novel_classes
+from cual.learners.prototypes.options import PrototypeOptions
+from cual.learners.prototypes.space import KnownSpace, Space, joined
+from cual.pool import Pool, chunks
+from cual.types import FloatArray, IntArray
+from cual.uncertainty import Threshold
+
+EVEN = Threshold(value=0.5, mean=0.0, std=0.2)
+"""Where old and novel classes hold the same share of a sample, and how far around that is ambiguous."""
+
+
+@learners.add("prototypes")
+@dataclass(frozen=True, kw_only=True)
+class Prototypes(PrototypeOptions):
+    """Classes are directions in the space that the head whitens, and compete for every sample of the pool."""
+
+    @property
+    def unnamed(self) -> bool:
+        return False
+
+    def check(self, head: Head) -> None:
+        if not isinstance(head, Whitens):
+            raise BadOption(
+                f"prototypes live in the space that a head whitens, and {type(head).__name__} does not; use ridge"
+            )
+
+    def begin(self, agent: Knowledge, pool: Pool) -> ShortTerm:
+        return PrototypeLearner(self, agent, pool)
+
+    def novelty(self, agent: Knowledge, X: Tensor) -> Tensor:
+        """The angle to the nearest known class and the distance to the nearest known samples, in deviations."""
+        space = self._known_space(agent)
+        return joined([space.novelty(space.directions(X[rows])) for rows in chunks(*X.shape)])
+
+    def threshold(self, agent: Knowledge, stds: float) -> Threshold:
+        """What the share `false_alarms` of known validation samples exceeds, at most."""
+        del stds
+        return at_rate(self._known_space(agent).validation, self.false_alarms)
+
+    def novelty_together(self, agent: Knowledge, pool: Pool) -> tuple[Tensor, Threshold]:
+        """Novelty of samples that are looked at together: novel ones crowd where no known sample is."""
+        space = Space(whitening(agent), agent, pool, self)
+        return space.novelty_of_pool(), at_rate(space.novelty_of_validation(), self.false_alarms)
+
+    def _known_space(self, agent: Knowledge) -> KnownSpace:
+        return KnownSpace(whitening(agent), agent, self)
+
+
+def at_rate(validation: Tensor, rate: float) -> Threshold:
+    """The score that a share `rate` of known samples exceeds at most, as far as so many of them can tell.
+
+    >>> at_rate(torch.arange(100.0), 0.05).value
+    95.0
+    """
+    n = len(validation)
+    place = min(n, int(np.ceil((n + 1) * (1 - rate))))
+    value = float(validation.sort().values[place - 1])
+    return Threshold(value, float(validation.mean()), float(validation.std(correction=0)))
+
+
+def whitening(agent: Knowledge) -> Whitens:
+    return cast("Whitens", agent.head)
+
+
+class PrototypeLearner:
+    """Novelty: far from old classes, in a crowd of its own; later, the share that novel classes hold."""
+
+    def __init__(self, part: Prototypes, agent: Knowledge, pool: Pool) -> None:
+        self._part = part
+        self._agent = agent
+        self._pool = pool
+        self._n_old = len(agent.names)
+        self._accepted = Accepted.nothing()
+        self._last = False
+        self._shares: FloatArray | None = None
+
+    def score(self, rows: IntArray, last: bool = False) -> Scored:
+        self._last, space = last, self._home
+        if self._novel():
+            shares, known = self._compete()
+            return Scored(shares[rows][:, self._n_old :].sum(axis=1), self._classes(rows), known, EVEN)
+        novelty = space.novelty_of_pool().cpu().numpy()
+        classes = self._classes(rows) if last and len(self.learning()) else np.full(len(rows), -1)
+        return Scored(novelty[rows], classes, space.novelty_of_validation())
+
+    def _compete(self) -> tuple[FloatArray, Tensor]:
+        """What each class holds of the pool, and what novel ones hold of the validation set."""
+        space = self._home
+        competition, prototypes = self._prototypes(space)
+        if self._last and self._part.second_space:
+            space = Space(self._taught(space, prototypes), self._agent, self._pool, self._part)
+            competition, prototypes = self._prototypes(space)
+        shares = [competition.shares(seen, prototypes) for seen in space.seen()]
+        self._shares = joined(shares).cpu().numpy()
+        known = competition.shares(space.anchors_and_validation, prototypes)[len(space.anchors) :]
+        return self._shares, known[:, self._n_old :].sum(dim=1)
+
+    def _prototypes(self, space: Space) -> tuple[Competition, ClassPrototypes]:
+        counts = whitening(self._agent).counts[: self._n_old]
+        competition = Competition(self._part, space, self._accepted, self.learning(), counts)
+        return competition, competition.refined()
+
+    def _classes(self, rows: IntArray) -> IntArray:
+        """The likeliest class of each row."""
+        numbers = np.concatenate([np.arange(self._n_old), self._novel()]).astype(np.int64)
+        return numbers[self.probabilities(rows).argmax(axis=1)]
+
+    @cached_property
+    def _home(self) -> Space:
+        """The space of the agent as it is."""
+        return Space(whitening(self._agent), self._agent, self._pool, self._part)
+
+    def _taught(self, space: Space, prototypes: ClassPrototypes) -> Whitens:
+        """The agent's head with what the anchors are taken for, so that novel classes shape the space too."""
+        held = (prototypes.shares.max(dim=1).values > 0.5).cpu().numpy()
+        X = self._pool.take(space.anchors[held], self._agent.device)
+        n_classes = prototypes.shares.shape[1]
+        none = Samples(X[:0], torch.empty(0, dtype=torch.int64, device=X.device))
+        believed = Samples(X, prototypes.shares[torch.from_numpy(held).to(X.device)])
+        return whitening(self._agent).learn(Lesson(n_classes, none, believed, none), np.random.default_rng(0))
+
+    def _novel(self) -> list[int]:
+        return novel_classes(self._accepted, self._n_old)
+
+    def learning(self) -> IntArray:
+        """Old classes in the pool of which too little is known, or something that the answers contradict."""
+        rows, classes = self._accepted.old(self._n_old)
+        if not len(rows):
+            return np.empty(0, np.int64)
+        counts = whitening(self._agent).counts[: self._n_old].cpu().numpy()
+        few = counts < min(self._part.few, counts.max() / 4)
+        surprising = (self._home.crowdedness(rows) > self._part.looks_novel).cpu().numpy()
+        named, contradicted = (np.bincount(c, minlength=self._n_old) for c in (classes, classes[surprising]))
+        return np.flatnonzero((few & (named > 0)) | (contradicted >= self._part.contradicted))
+
+    def learn(self, accepted: Accepted, round: int) -> None:
+        """Take over the answers; prototypes are refined when the pool is scored."""
+        del round
+        self._accepted, self._shares = accepted, None
+
+    def probabilities(self, rows: IntArray) -> FloatArray:
+        """The share of each row that each class holds."""
+        if self._shares is not None:
+            return self._shares[rows]
+        if self._novel() or (self._last and len(self.learning())):
+            return self._compete()[0][rows]
+        space = self._home
+        parts = [torch.softmax(space.sharpness * seen.to_old, dim=1) for seen in space.seen()]
+        return joined(parts).cpu().numpy()[rows]
+
+    def features(self, rows: IntArray) -> FloatArray:
+        return joined([U for _, U in self._home.chunks(rows)]).cpu().numpy()
+
+    def nearest_old(self, rows: IntArray) -> IntArray:
+        space = self._home
+        return joined([(U @ space.old.T).argmax(dim=1) for _, U in space.chunks(rows)]).cpu().numpy()
+
+    def state(self) -> dict[str, Tensor]:
+        accepted = self._accepted
+        arrays = {
+            "rows": accepted.rows,
+            "classes": accepted.classes,
+            "human": accepted.human,
+            "last": np.array([self._last], np.int64),
+        }
+        return {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        self._accepted = Accepted(*(state[name].cpu().numpy() for name in ("rows", "classes", "human")))
+        self._last = bool(state["last"].item())

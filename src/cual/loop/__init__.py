@@ -1,0 +1,1 @@
+"""One adaptation: events, the state they imply, budget and rounds; `Adaptation` drives it."""

@@ -1,0 +1,82 @@
+"""The journal of an adaptation: events in memory and, once it has a file, one line each on disk.
+
+A line is written and synced before the next one; a line that a crash cut off is dropped when the file is opened.
+What the events mean is in `events` and `state`.
+"""
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from cual.errors import DamagedFile, FolderInUse, NewerFormat
+from cual.loop.state import State
+from cual.types import Row
+
+FORMAT = 1
+
+
+class Journal:
+    """Events, the state that they imply, and how much of them lies on disk."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self.rows: list[Row] = []
+        self.state = State()
+        self._file: Path | None = None
+        self._written = 0
+        self._size = 0
+        for row in rows:
+            self.add(row)
+
+    def add(self, row: Row) -> None:
+        """Take the next event; `flush` writes it to the file."""
+        self.state.apply(row)
+        self.rows.append(row)
+
+    def begin(self, file: Path) -> None:
+        """Write to a file that is not there yet."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"")
+        self._file = file
+        self._written = 0
+        self._size = 0
+
+    def flush(self) -> None:
+        """Have every event on the disk."""
+        if self._file is None or self._written == len(self.rows):
+            return
+        new = [{**row, "format": FORMAT} if row["event"] == "begun" else row for row in self.rows[self._written :]]
+        data = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in new).encode()
+        with self._file.open("r+b") as file:
+            file.seek(0, os.SEEK_END)
+            if file.tell() != self._size:
+                raise FolderInUse(f"{self._file} was written by somebody else since; load it again")
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        self._written = len(self.rows)
+        self._size += len(data)
+
+    @classmethod
+    def open(cls, file: Path) -> "Journal":
+        """The journal of a file, which goes on there."""
+        data = file.read_bytes()
+        whole = data[: data.rfind(b"\n") + 1]
+        try:
+            rows = [json.loads(line) for line in whole.splitlines()]
+            if rows and rows[0].get("format", FORMAT) > FORMAT:
+                raise NewerFormat(f"{file} has format {rows[0]['format']}, this cual reads up to {FORMAT}: update cual")
+            journal = cls(rows)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            if isinstance(error, NewerFormat):
+                raise
+            raise DamagedFile(f"{file} is damaged: {error!r}; take a backup") from error
+        if not rows or rows[0]["event"] != "begun":
+            raise DamagedFile(f"{file} does not begin with what was asked for; take a backup")
+        if len(whole) < len(data):  # a crash cut the last line off: it was not promised to anybody
+            with file.open("r+b") as cut:
+                cut.truncate(len(whole))
+        journal._file = file
+        journal._written = len(rows)
+        journal._size = len(whole)
+        return journal

@@ -1,0 +1,107 @@
+"""Methods as release 0.1.0 spelled them: flags and names instead of parts. They still load, and are still taken.
+
+Everything that knows the old names is here; when they are no longer taken, this file goes.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cual import options as check
+from cual.errors import BadOption
+
+_SCORES: Mapping[str, Mapping[str, Any]] = {
+    "novelty": {"name": "novelty"},
+    "entropy": {"name": "hesitation", "measure": "entropy"},
+    "margin": {"name": "hesitation", "measure": "margin"},
+    "prototypes": {"name": "prototypes"},
+}
+_INNER = {
+    "alpha": ("believe", "alpha"),
+    "unnamed": ("learner", "unnamed"),
+    "short_epochs": ("learner", "epochs"),
+    "short_batch": ("learner", "batch"),
+}
+"""Options that moved into a part."""
+
+
+def translated(changed: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as they are called now.
+
+    >>> translated({"alpha": 0.1, "iterations": 3, "head_options": {"hidden": 16}})
+    {'rounds': 3, 'believe': {'alpha': 0.1}, 'head': {'hidden': 16}}
+    """
+    given = dict(changed)
+    plain: dict[str, Any] = {}
+    if "iterations" in given:
+        plain["rounds"] = given.pop("iterations")
+    if "pseudo" in given:
+        plain["believe"] = given.pop("pseudo")
+    if "score" in given:
+        score = given.pop("score")
+        if score not in _SCORES:
+            raise BadOption(f"score is one of {', '.join(_SCORES)}, not {score!r}")
+        plain["learner"] = dict(_SCORES[score])
+    for name, (part, option) in _INNER.items():
+        if name in given:
+            _into(plain, part, {option: given.pop(name)})
+    if "uncertainty" in given:
+        _into(plain, "learner", {"uncertainty": given.pop("uncertainty")})
+    if "uncertainty_options" in given:
+        _into(plain, "learner", {"uncertainty": _uncertainty(plain, given.pop("uncertainty_options"))})
+    if "head_options" in given:
+        head = {"name": given.pop("head")} if "head" in given else {}
+        plain["head"] = {**head, **check.named("head_options", given.pop("head_options"))}
+    for name, value in given.items():
+        if name in plain:
+            raise BadOption(f"{name} is given twice, by its name and by an earlier one")
+        plain[name] = value
+    return plain
+
+
+def _into(plain: dict[str, Any], part: str, options: Mapping[str, Any]) -> None:
+    """Add options of a part to what is changed in it already."""
+    before = plain.get(part, {})
+    if before is None or before == "":
+        raise BadOption(f"without {part} there is no {', '.join(options)}")
+    plain[part] = {**({"name": before} if isinstance(before, str) else before), **options}
+
+
+def _uncertainty(plain: Mapping[str, Any], options: Any) -> dict[str, Any]:
+    learner = plain.get("learner", {})
+    name = learner.get("uncertainty") if isinstance(learner, Mapping) else None
+    return {**({"name": name} if isinstance(name, str) else {}), **check.named("uncertainty_options", options)}
+
+
+def read(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A method's JSON as it is written now. What an old one says of parts that it did not use is left out."""
+    if "score" not in row:
+        return dict(row)
+    learner: dict[str, Any] = dict(_SCORES[row["score"]])
+    if learner["name"] == "novelty":
+        learner["uncertainty"] = {"name": row["uncertainty"], **row["uncertainty_options"]}
+        learner |= {"epochs": row["short_epochs"], "batch": row["short_batch"], "unnamed": row["unnamed"]}
+    elif learner["name"] == "hesitation":
+        learner["epochs"] = row["short_epochs"]
+    believe = {"name": row["pseudo"]} if row["pseudo"] else None
+    if believe is not None and believe["name"] != "likelier-than-not":
+        believe["alpha"] = row["alpha"]
+    same = (
+        "name",
+        "summary",
+        "first_share",
+        "believes_last",
+        "stds",
+        "ends_below_threshold",
+        "validation_share",
+        "buffer",
+        "budget_factor",
+    )
+    return {
+        **{name: row[name] for name in same},
+        "learner": learner,
+        "first": {"name": row["first"]},
+        "then": {"name": row["then"]},
+        "believe": believe,
+        "rounds": row["iterations"],
+        "head": {"name": row["head"], **row["head_options"]},
+    }
