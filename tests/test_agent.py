@@ -151,7 +151,7 @@ def test_a_newer_format_is_refused(world: World, tmp_path):
     header["__metadata__"]["cual"] = json.dumps(meta)
     changed = json.dumps(header, separators=(",", ":")).encode()
     path.write_bytes(struct.pack("<Q", len(changed)) + changed + whole[8 + length :])
-    with pytest.raises(NewerFormat, match=r"format 2.*update cual"):
+    with pytest.raises(NewerFormat, match=r"format 3.*update cual"):
         Agent.load(path)
 
 

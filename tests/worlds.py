@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from cual import Adaptation, Agent
+from cual.heads import Ridge
 from cual.methods import methods
 
 SMALL: dict[str, Any] = {"method": "cual", "head_options": {"hidden": 16, "epochs": 3}, "buffer": 60}
@@ -27,7 +28,7 @@ class World:
     def agent(self, **options: Any) -> Agent:
         """An agent of the two known classes, by the paper's method unless another is named."""
         given = {**SMALL, **options}
-        if methods[given["method"]].head == "ridge" and "head_options" not in options:
+        if isinstance(methods[given["method"]].head, Ridge) and "head_options" not in options:
             del given["head_options"]  # training options, and that head is not trained
         return Agent.fit(self.X, self.y, **given)
 

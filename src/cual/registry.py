@@ -67,7 +67,7 @@ class Registry(Generic[T]):
         for name, member in self._members.items():
             if member is type(part):
                 return name
-        raise UnknownName(f"{type(part).__name__} is not registered as a {self._kind}; known: {', '.join(self)}")
+        raise UnknownName(f"{type(part).__name__} is not registered as {self._kind}; known: {', '.join(self)}")
 
     def part(self, given: Any, before: Any = None) -> Any:
         """A part of this axis: as it is, by name, or by its options.

@@ -49,15 +49,15 @@ def test_chooses_at_most_n_different_samples_the_same_way_each_time(name, scores
 @given(scores=SCORES, threshold=st.floats(0, 10), alpha=st.floats(0, 1))
 def test_believes_only_novel_predictions_and_no_more_than_allowed(name, scores, threshold, alpha):
     view = view_of(scores, threshold)
-    chosen = pseudo_labels[name]().choose(view, alpha)
+    rule = pseudo_labels[name]() if name == "likelier-than-not" else pseudo_labels[name](alpha)
+    chosen = rule.choose(view)
     novel = int((view.classes >= view.n_old).sum())
     most = novel if name == "likelier-than-not" else np.ceil(alpha * novel)
     assert len(np.unique(chosen)) == len(chosen) <= most
     assert (view.classes[chosen] >= view.n_old).all()
 
 
-def test_an_old_class_that_is_being_learned_takes_its_surest_samples(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("cual.pseudo_labels.MOST_OLD", 2)
+def test_an_old_class_that_is_being_learned_takes_its_surest_samples():
     p = np.array([[0.9, 0.05, 0.05], [0.6, 0.2, 0.2], [0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.1, 0.2, 0.7]])
     view = PoolView(
         scores=p[:, 2],
@@ -67,4 +67,4 @@ def test_an_old_class_that_is_being_learned_takes_its_surest_samples(monkeypatch
         learning=np.array([0]),
         probabilities=lambda: p,
     )
-    assert pseudo_labels["likelier-than-not"]().choose(view, alpha=0.2).tolist() == [0, 2, 4]
+    assert pseudo_labels["likelier-than-not"](most_old=2).choose(view).tolist() == [0, 2, 4]

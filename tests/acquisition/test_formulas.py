@@ -55,7 +55,7 @@ def test_random_and_novel_are_uniform():
 
 def test_most_novel_takes_alpha_of_those_above_t_inner():
     above = sorted((i for i in range(50) if SCORES[i] > 6.0), key=lambda i: -SCORES[i])
-    assert MostNovel().choose(VIEW, 0.2).tolist() == above[: math.ceil(0.2 * len(above))]
+    assert MostNovel(0.2).choose(VIEW).tolist() == above[: math.ceil(0.2 * len(above))]
 
 
 def test_of_two_doubtful_samples_the_one_in_company_is_asked_about():

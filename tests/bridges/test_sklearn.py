@@ -140,11 +140,35 @@ def test_save_and_load_keep_the_predictions(world: World, tmp_path: Path) -> Non
 
 def test_options_reach_the_method(world: World) -> None:
     method = methods["er-entropy"].but(head_options={"epochs": 2, "hidden": 8})
-    clf = CualClassifier(method, hidden=4, options={"alpha": 0.1}).fit(world.X, world.y)
-    assert clf.agent_.method.alpha == 0.1
-    assert clf.agent_.method.head_options == {"epochs": 2, "hidden": 4}
+    clf = CualClassifier(method, hidden=4, options={"first_share": 0.1}).fit(world.X, world.y)
+    assert clf.agent_.method.first_share == 0.1
+    assert (clf.agent_.method.head.epochs, clf.agent_.method.head.hidden) == (2, 4)
     with pytest.raises(BadOption, match="alfa"):
         CualClassifier(options={"alfa": 0.1}).fit(world.X, world.y)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "reached"),
+    [
+        ("method", "er-margin", lambda agent: agent.method.name),
+        ("random_state", 7, lambda agent: agent.seed),
+        ("buffer", 33, lambda agent: agent.method.buffer),
+        ("hidden", 5, lambda agent: agent.method.head.hidden),
+        ("epochs", 2, lambda agent: agent.method.head.epochs),
+        ("options", {"stds": 1.5}, lambda agent: {"stds": agent.method.stds}),
+        ("device", "cpu", lambda agent: str(agent.device)),
+    ],
+)
+def test_every_option_reaches_the_agent(world: World, option: str, value: object, reached) -> None:
+    clf = small(**{option: value}).fit(world.X, world.y)
+    assert reached(clf.agent_) == value
+    assert set(clf.get_params()) == {"method", "random_state", "buffer", "hidden", "epochs", "options", "device"}
+
+
+@pytest.mark.parametrize("option", ["hidden", "epochs"])
+def test_the_default_method_says_that_it_has_no_hidden_layer(world: World, option: str) -> None:
+    with pytest.raises(BadOption, match=f"the head 'ridge' has no {option}; it has shrink, expand, even, widest"):
+        CualClassifier(**{option: 3}).fit(world.X, world.y)
 
 
 def test_without_a_random_state_fits_differ(world: World) -> None:

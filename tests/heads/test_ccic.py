@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from cual.errors import BadFeatures, TooFewSamples
-from cual.heads import CCIC, MLP, Lesson, Samples, ccic
+from cual.heads import CCIC, MLP, Lesson, Samples, TakesUnlabelled, ccic
 from cual.heads.ccic import (
     CONSISTENCY,
     CONTRAST,
@@ -182,7 +182,7 @@ def test_a_step_is_the_gradient_of_the_loss(memory, unlabelled):
     drawn = draw(9, memory, unlabelled, epochs=1, batch=6, rng=np.random.default_rng(0))
     sources = [samples(9, 1), samples(memory, 2), Samples(features(unlabelled, 4), torch.zeros(unlabelled, 1))]
     X, targets = gathered([s for s in sources if len(s)], CLASSES)
-    head = CCIC(D, hidden=11).grown(CLASSES, np.random.default_rng(1))
+    head = CCIC(hidden=11).sized(lesson()).grown(CLASSES, np.random.default_rng(1))
     step = Interpolation(head._layers, X, targets, drawn, lr=0.0)
     layers = [tensor.clone().requires_grad_() for layer in head._layers for tensor in layer]
     for at in range(len(drawn.rows)):
@@ -209,7 +209,7 @@ def test_a_step_is_the_gradient_of_the_loss(memory, unlabelled):
 @pytest.mark.parametrize("batch", [1, 2, 50])
 def test_lessons_that_lack_something(task, batch):
     ticks: list[tuple[int, int]] = []
-    head = CCIC(D, hidden=8, epochs=3, batch=batch)
+    head = CCIC(hidden=8, epochs=3, batch=batch)
     head = head.learn(task, np.random.default_rng(0), lambda *at: ticks.append(at))
     logits = head.logits(features(5))
     assert logits.shape == (5, CLASSES)
@@ -221,7 +221,7 @@ def test_lessons_that_lack_something(task, batch):
 
 
 def test_all_labelled_samples_of_a_lesson_vote():
-    head = CCIC(D, hidden=8, epochs=1).learn(lesson(), np.random.default_rng(0))
+    head = CCIC(hidden=8, epochs=1).learn(lesson(), np.random.default_rng(0))
     state = head.state()
     assert len(state["references"]) == len(state["reference_classes"]) == 9 + 3 + 20
     torch.testing.assert_close(state["references"].norm(dim=1), torch.ones(32))
@@ -229,26 +229,29 @@ def test_all_labelled_samples_of_a_lesson_vote():
 
 def test_unlabelled_samples_are_learned_from():
     with_them, others, without = (
-        CCIC(D, hidden=8, epochs=2).learn(task, np.random.default_rng(0)).state()["weight_0"]
+        CCIC(hidden=8, epochs=2).learn(task, np.random.default_rng(0)).state()["weight_0"]
         for task in (lesson(), lesson(unlabelled=14), lesson(unlabelled=0))
     )
     assert not torch.equal(with_them, others)
     assert not torch.equal(with_them, without)
-    assert CCIC.WANTS_UNLABELLED
-    assert not MLP.WANTS_UNLABELLED
+    assert isinstance(CCIC(), TakesUnlabelled)
+    assert not isinstance(MLP(), TakesUnlabelled)
 
 
 def test_mistakes_have_names():
     with pytest.raises(TooFewSamples):
-        CCIC(D, hidden=8).learn(lesson(0, 0, 5, 0), np.random.default_rng(0))
-    with pytest.raises(BadFeatures, match="width 8"):
-        CCIC(D + 1, hidden=8).learn(lesson(), np.random.default_rng(0))
+        CCIC(hidden=8).learn(lesson(0, 0, 5, 0), np.random.default_rng(0))
+    narrow = Samples(features(5, width=D - 1), torch.zeros(5, dtype=torch.int64))
+    with pytest.raises(BadFeatures, match="width 7, not 6"):
+        CCIC(hidden=8).learn(lesson(), np.random.default_rng(0)).learn(
+            Lesson(CLASSES, narrow, narrow, narrow), np.random.default_rng(0)
+        )
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_gpu_learns_what_the_cpu_learns():
     """Enough steps that most of them are recorded; twice, for the same bits."""
-    task, head = lesson(), CCIC(D, hidden=33, epochs=150)
+    task, head = lesson(), CCIC(hidden=33, epochs=150)
     on_gpu = Lesson(
         CLASSES,
         *(Samples(s.X.cuda(), s.y.cuda()) for s in (task.queried, task.pseudo, task.replay)),

@@ -22,7 +22,7 @@ def lesson(classes: int, n: int = 60) -> Lesson:
 
 @pytest.fixture(params=heads.names())
 def head(request):
-    return heads[request.param](width=D, **OPTIONS.get(request.param, {}))
+    return heads[request.param](**OPTIONS.get(request.param, {}))
 
 
 @pytest.fixture

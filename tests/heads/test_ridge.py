@@ -36,7 +36,7 @@ def lesson(queried: Samples, classes: int = CLASSES, **sources: Samples) -> Less
 
 
 def learned(parts: list[Samples], classes: int = CLASSES, **options: float) -> Ridge:
-    head = Ridge(width=parts[0].X.shape[1], **options)
+    head = Ridge(**options)
     for part in parts:
         head = head.learn(lesson(part, classes), rng())
     return head
@@ -114,13 +114,14 @@ def test_what_is_taken_back_was_never_there(kept: int, gone: int, soft: bool, se
 
 @pytest.mark.parametrize(("width", "inner"), [(16, 512), (384, 1536), (768, 2048), (1024, 1024), (2048, 2048)])
 def test_narrow_features_are_expanded_if_asked_to(width: int, inner: int) -> None:
-    assert Ridge(width, expand=-1)._inner == inner
-    assert Ridge(width)._inner == width
+    for expand, expected in ((-1, inner), (0, width)):
+        head = Ridge(expand=expand).learn(lesson(samples(8, width=width)), rng())
+        assert len(head.state()["offset"]) == expected
 
 
 def test_sources_are_alike_and_replay_is_not_learned_again() -> None:
     a, b, c, d = (samples(8, seed) for seed in range(4))
-    first = Ridge(width=D).learn(lesson(a), rng())
+    first = Ridge().learn(lesson(a), rng())
     head = first.learn(lesson(b, pseudo=c, old=d, replay=a), rng())
     assert_same_weights(head, learned([a, b, c, d]))
 
@@ -133,7 +134,7 @@ def test_hard_and_soft_labels_agree() -> None:
 
 def test_classes_come_at_any_time_and_may_wait_for_samples() -> None:
     two, four = samples(20, classes=2), samples(20, seed=1)
-    head = Ridge(width=D).learn(lesson(two, classes=2), rng()).learn(lesson(NONE, classes=3), rng())
+    head = Ridge().learn(lesson(two, classes=2), rng()).learn(lesson(NONE, classes=3), rng())
     waiting = head.logits(two.X)
     assert waiting.shape == (20, 3)
     assert waiting.isfinite().all()
@@ -149,7 +150,7 @@ def test_chunks_and_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> Non
     steps: list[tuple[int, int]] = []
     monkeypatch.setattr(module, "CHUNK", 7)
     monkeypatch.setattr(module, "BLOCK", 4)
-    split = Ridge(width=D).learn(lesson(every, pseudo=pick(every, [])), rng(), lambda *step: steps.append(step))
+    split = Ridge().learn(lesson(every, pseudo=pick(every, [])), rng(), lambda *step: steps.append(step))
     assert_same_weights(split, whole)
     assert steps == [(i, 5) for i in range(1, 6)]
     torch.testing.assert_close(split.logits(every.X), whole.logits(every.X), rtol=1e-5, atol=1e-5)
@@ -177,7 +178,7 @@ def test_shrink_may_change_later_but_the_features_may_not() -> None:
     every = samples(30)
     state = learned([every]).state()
     assert_same_weights(Ridge.from_state(state, shrink=0.5), learned([every], shrink=0.5))
-    for change in ({"expand": 6}, {"widest": 3}, {"width": 7}):
+    for change in ({"expand": 6}, {"widest": 3}):
         with pytest.raises(BadOption, match="fixed once a head has learned"):
             Ridge.from_state(state, **change)
 
@@ -229,13 +230,13 @@ def test_one_dimension() -> None:
 )
 def test_options_are_checked(options: dict[str, float], said: str) -> None:
     with pytest.raises(BadOption, match=said):
-        Ridge(width=D, **options)
+        Ridge(**options)
 
 
 def test_what_cannot_be_learned_or_taken_back() -> None:
     head = learned([samples(20)])
     with pytest.raises(TooFewSamples, match="from nothing"):
-        Ridge(width=D).learn(lesson(NONE, replay=samples(3)), rng())
+        Ridge().learn(lesson(NONE, replay=samples(3)), rng())
     with pytest.raises(BadFeatures, match="width 6, not 5"):
         head.learn(lesson(samples(3, width=5)), rng())
     with pytest.raises(BadLabels, match="cannot shrink to 3"):

@@ -72,12 +72,12 @@ def started(head: Linear | MLP, classes: int) -> Linear | MLP:
     return type(head).from_state(
         {
             name: torch.from_numpy(rng.uniform(-0.3, 0.3, t.shape)).float() if t.ndim else t
-            for name, t in head.grown(classes, rng).state().items()
+            for name, t in head.sized(lesson((1, 0, 0))).grown(classes, rng).state().items()
         }
     )
 
 
-@pytest.mark.parametrize("head", [Linear(D), MLP(D, hidden=33, epochs=6)], ids=["linear", "mlp"])
+@pytest.mark.parametrize("head", [Linear(), MLP(hidden=33, epochs=6)], ids=["linear", "mlp"])
 @pytest.mark.parametrize("soft", [False, True], ids=["hard", "soft"])
 @pytest.mark.parametrize("sizes", [(70, 0, 0), (0, 70, 0), (9, 0, 80), (0, 30, 80), (9, 60, 80)])
 def test_training_equals_the_plain_autograd_loop(head, soft, sizes):
@@ -94,7 +94,7 @@ def test_training_equals_the_plain_autograd_loop(head, soft, sizes):
     torch.testing.assert_close(grown.logits(X), expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("head", [Linear(D), MLP(D, hidden=33)], ids=["linear", "mlp"])
+@pytest.mark.parametrize("head", [Linear(), MLP(hidden=33)], ids=["linear", "mlp"])
 def test_growing_keeps_old_rows_bit_for_bit(head):
     learned = head.learn(lesson((60, 0, 0)), np.random.default_rng(0))
     before, after = learned.state(), learned.grown(CLASSES + 2, np.random.default_rng(9)).state()
@@ -129,7 +129,7 @@ def test_plan_takes_equal_parts_and_every_sample_equally_often(sizes, batch):
 @pytest.mark.parametrize("batch", [1, 2, 50])
 @pytest.mark.parametrize("classes", [1, 3])
 def test_tiny_lessons(sizes, batch, classes):
-    head = MLP(D, hidden=8, batch=batch).learn(lesson(sizes, classes=classes), np.random.default_rng(0))
+    head = MLP(hidden=8, batch=batch).learn(lesson(sizes, classes=classes), np.random.default_rng(0))
     logits = head.logits(torch.ones(2, D))
     assert logits.shape == (2, classes)
     assert logits.isfinite().all()
@@ -149,7 +149,7 @@ def test_half_precision_features_are_learned_in_single():
         full.pseudo,
         Samples(half.replay.X.float(), full.replay.y),
     )
-    a, b = (Linear(D).learn(each, np.random.default_rng(0)) for each in (half, rounded))
+    a, b = (Linear().learn(each, np.random.default_rng(0)) for each in (half, rounded))
     assert torch.equal(a.logits(full.queried.X.half()), b.logits(half.queried.X.float()))
 
 
@@ -157,7 +157,7 @@ def test_soft_targets_may_know_fewer_classes_than_the_lesson():
     soft = lesson((0, 60, 0), soft=True)
     wider = Samples(soft.pseudo.X, torch.cat([soft.pseudo.y, torch.zeros(60, 2)], 1))
     a, b = (
-        Linear(D).learn(Lesson(CLASSES + 2, soft.queried, pseudo, soft.replay), np.random.default_rng(0))
+        Linear().learn(Lesson(CLASSES + 2, soft.queried, pseudo, soft.replay), np.random.default_rng(0))
         for pseudo in (soft.pseudo, wider)
     )
     assert torch.equal(a.logits(soft.pseudo.X), b.logits(soft.pseudo.X))
@@ -165,7 +165,7 @@ def test_soft_targets_may_know_fewer_classes_than_the_lesson():
 
 def test_progress_is_reported_in_order_and_not_too_often():
     calls: list[tuple[int, int]] = []
-    Linear(D, epochs=33, batch=4).learn(
+    Linear(epochs=33, batch=4).learn(
         lesson((30, 20, 9)), np.random.default_rng(0), lambda *at: calls.append(at)
     )
     steps = 33 * 15
@@ -175,13 +175,15 @@ def test_progress_is_reported_in_order_and_not_too_often():
 
 
 def test_mistakes_have_names():
-    head = Linear(D).learn(lesson((20, 0, 0)), np.random.default_rng(0))
+    head = Linear().learn(lesson((20, 0, 0)), np.random.default_rng(0))
     with pytest.raises(TooFewSamples):
         head.learn(lesson((0, 0, 0)), np.random.default_rng(0))
     with pytest.raises(BadLabels, match="shrink"):
         head.learn(lesson((20, 0, 0), classes=2), np.random.default_rng(0))
-    with pytest.raises(BadFeatures, match="width 13"):
-        Linear(D + 1).learn(lesson((20, 0, 0)), np.random.default_rng(0))
+    task = lesson((20, 0, 0))
+    wide = Samples(torch.zeros(3, D + 1), torch.zeros(3, dtype=torch.int64))
+    with pytest.raises(BadFeatures, match="width 12, not 13"):
+        head.learn(Lesson(CLASSES, wide, task.pseudo, task.replay), np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("steps", [1, training.MIN_RECORDED - 1, training.MIN_RECORDED, 1000])
@@ -206,7 +208,7 @@ def test_on_a_gpu_recorded_steps_replace_eager_ones(monkeypatch, steps):
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_gpu_learns_what_the_cpu_learns():
-    first, head = lesson((9, 60, 80)), MLP(D, hidden=33)
+    first, head = lesson((9, 60, 80)), MLP(hidden=33)
     on_gpu = Lesson(
         CLASSES, *(Samples(s.X.cuda(), s.y.cuda()) for s in (first.queried, first.pseudo, first.replay))
     )

@@ -9,6 +9,7 @@ import pytest
 from cual import Adaptation, Agent
 from cual.loop.budget import count_labels
 from cual.errors import BadOption, UnknownName
+from cual.heads import Ridge
 from cual.methods import Method, methods
 from worlds import World, file_bytes, make_world
 
@@ -62,7 +63,7 @@ def test_unpaid_labels_are_never_seen(method: str, tmp_path):
 
 @pytest.mark.parametrize("method", methods.names())
 def test_old_classes_are_still_predicted(method: str):
-    trained = methods[method].head != "ridge"
+    trained = not isinstance(methods[method].head, Ridge)
     options: dict[str, Any] = {"head_options": {"hidden": 128, "epochs": 30}} if trained else {}
     agent = WORLD.agent(method=method, **options)
     after = Paid(WORLD).answer(WORLD.adapt(agent, budget=10)).finish()

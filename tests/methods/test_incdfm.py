@@ -23,7 +23,8 @@ def adapted(world: World = WORLD, **options) -> tuple[Agent, Adaptation, Agent]:
 
 def test_nobody_is_asked_and_the_budget_stays():
     _, task, _ = adapted()
-    assert task.ledger == task.journal == []
+    assert task.ledger == []
+    assert {row["event"] for row in task.journal} == {"begun", "asked", "believed", "finished"}
     assert (task.labels_used, task.outcome["unspent"], task.outcome["skipped"]) == (0, 5, 0)
     task = WORLD.adapt(WORLD.agent(method="incdfm"), budget=5)
     with pytest.raises(UnknownQuery):
@@ -34,7 +35,7 @@ def test_the_rounds_are_those_of_a_naive_loop():
     """S⁰, then S⁰/FRE of what is believed so far; each time the share α of what lies above T_inner."""
     before, task, _ = adapted()
     pool, validation = torch.from_numpy(WORLD.pool), before.validation.X
-    fre = before.uncertainty
+    fre = before.method.learner.uncertainty
 
     def s0(X):
         return fre.distances(X, before.models).min(dim=1).values.double().numpy()
@@ -102,6 +103,7 @@ def test_it_resumes_with_the_same_bits(when, tmp_path):
 
 
 def test_an_unnamed_class_needs_novelty_and_belief():
-    for changes in ({"score": "entropy"}, {"pseudo": ""}):
-        with pytest.raises(BadOption, match="unnamed"):
-            methods["incdfm"].but(**changes)
+    with pytest.raises(BadOption, match="unnamed"):
+        methods["incdfm"].but(believe=None)
+    with pytest.raises(BadOption, match="'hesitation' has no unnamed"):
+        methods["er-entropy"].but(learner={"unnamed": True})

@@ -1,6 +1,8 @@
 """Options of a method: a wrong one is refused where it is given, with what was expected and what came."""
 
+import json
 import logging
+import math
 from typing import Any
 
 import numpy as np
@@ -8,9 +10,9 @@ import pytest
 import torch
 
 from cual import Agent
-from cual.errors import BadOption
+from cual.errors import BadOption, UnknownName
 from cual.heads import heads
-from cual.methods import methods
+from cual.methods import Method, methods
 from cual.uncertainty import uncertainties
 from worlds import SMALL, World
 
@@ -28,39 +30,39 @@ CUAL = methods["cual"]
         ("stds", [2], "stds is .2., but takes a number"),
         ("budget_factor", -1, "budget_factor lies at 0 or above, but is -1"),
         ("validation_share", 0.6, "validation_share lies between 0 and 0.5"),
-        ("iterations", 2.5, "iterations is 2.5, but takes a whole number"),
-        ("iterations", True, "iterations is True, but takes a whole number"),
-        ("iterations", 0, "iterations is at least 1, not 0"),
+        ("rounds", 2.5, "rounds is 2.5, but takes a whole number"),
+        ("iterations", True, "rounds is True, but takes a whole number"),
+        ("iterations", 0, "rounds is at least 1, not 0"),
         ("buffer", "many", "buffer is 'many', but takes a whole number"),
-        ("short_epochs", None, "short_epochs is None"),
+        ("short_epochs", None, "learner 'novelty': epochs is None"),
         ("unnamed", 1, "unnamed is 1, but takes True or False"),
         ("ends_below_threshold", "no", "ends_below_threshold is 'no', but takes True or False"),
-        ("head", 3, "head is 3, but takes a name"),
-        ("then", ["top"], r"then is \['top'\], but takes a name"),
-        ("pseudo", None, "pseudo is None, but takes a name"),
+        ("head", 3, "int is not registered as head"),
+        ("then", ["top"], "list is not registered as acquisition strategy"),
+        ("believe", 3, "int is not registered as rule of belief"),
         ("head_options", 3, "head_options is 3, but takes options by name"),
         ("head_options", {1: 2}, "head_options is .1: 2., but takes options by name"),
         ("uncertainty_options", [("variance", 1)], "uncertainty_options is .*, but takes options by name"),
     ],
 )
 def test_a_wrong_value_is_named(world: World, option: str, value: Any, said: str) -> None:
-    with pytest.raises(BadOption, match=said):
+    with pytest.raises((BadOption, UnknownName), match=said):
         CUAL.but(**{option: value})
-    with pytest.raises(BadOption, match=said):
-        Agent.fit(world.X, world.y, **{option: value})
+    with pytest.raises((BadOption, UnknownName), match=said):
+        Agent.fit(world.X, world.y, "cual", **{option: value})
 
 
 @pytest.mark.parametrize(
     ("head", "given", "said"),
     [
-        ("mlp", {"hiden": 3}, "head_options: the head 'mlp' has no hiden; it has hidden, epochs, batch, lr"),
+        ("mlp", {"hiden": 3}, "the head 'mlp' has no hiden; it has hidden, epochs, batch, lr"),
         ("linear", {"hidden": 3}, "the head 'linear' has no hidden; it has epochs, batch, lr"),
         ("mlp", {"width": 3}, "has no width"),
-        ("mlp", {"hidden": 0}, "head_options: hidden is at least 1, not 0"),
-        ("mlp", {"hidden": "wide"}, "head_options: hidden is 'wide', but takes a whole number"),
-        ("mlp", {"epochs": -1}, "head_options: epochs is at least 1, not -1"),
-        ("ccic", {"batch": 0.5}, "head_options: batch is 0.5"),
-        ("mlp", {"lr": 0}, "head_options: lr lies above 0, but is 0"),
+        ("mlp", {"hidden": 0}, "head 'mlp': hidden is at least 1, not 0"),
+        ("mlp", {"hidden": "wide"}, "head 'mlp': hidden is 'wide', but takes a whole number"),
+        ("mlp", {"epochs": -1}, "head 'mlp': epochs is at least 1, not -1"),
+        ("ccic", {"batch": 0.5}, "head 'ccic': batch is 0.5"),
+        ("mlp", {"lr": 0}, "head 'mlp': lr lies above 0, but is 0"),
     ],
 )
 def test_options_of_a_head_are_checked(head: str, given: dict[str, Any], said: str) -> None:
@@ -71,9 +73,9 @@ def test_options_of_a_head_are_checked(head: str, given: dict[str, Any], said: s
 @pytest.mark.parametrize(
     ("uncertainty", "given", "said"),
     [
-        ("fre", {"k": 3}, "uncertainty_options: the uncertainty 'fre' has no k; it has variance"),
+        ("fre", {"k": 3}, "the uncertainty 'fre' has no k; it has variance"),
         ("knn", {"variance": 0.9}, "'knn' has no variance; it has k, cap"),
-        ("fre", {"variance": 2}, "uncertainty_options: variance lies between 0 and 1, and not at 0, but is 2"),
+        ("fre", {"variance": 2}, "uncertainty 'fre': variance lies between 0 and 1, and not at 0, but is 2"),
         ("fre", {"variance": 0}, "variance lies between 0 and 1, and not at 0, but is 0"),
         ("mahalanobis", {"variance": "all"}, "variance is 'all', but takes a number"),
         ("knn", {"k": 0}, "k is at least 1, not 0"),
@@ -83,6 +85,55 @@ def test_options_of_a_head_are_checked(head: str, given: dict[str, Any], said: s
 def test_options_of_an_uncertainty_are_checked(uncertainty: str, given: dict[str, Any], said: str) -> None:
     with pytest.raises(BadOption, match=said):
         CUAL.but(uncertainty=uncertainty, uncertainty_options=given)
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_every_option_of_every_method_can_be_changed_by_its_name_and_survives_a_file(name: str) -> None:
+    method = methods[name]
+    for option, value in method.options().items():
+        part, _, inner = option.partition(".")
+        changed = method.but(**{part: {inner: value} if inner else value})
+        assert changed == method, option
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and inner:
+            other = method.but(**{part: {inner: value / 2 if isinstance(value, float) else value + 1}})
+            assert other != method, option
+            assert Method.from_json(json.loads(json.dumps(other.to_json()))) == other, option
+
+
+@pytest.mark.parametrize(
+    ("method", "option", "said"),
+    [
+        ("cual-plus", {"alpha": 0.1}, "'likelier-than-not' has no alpha; it has share, most_old"),
+        ("cual-plus", {"short_epochs": 3}, "'prototypes' has no epochs"),
+        ("cual-plus", {"uncertainty": "knn"}, "'prototypes' has no uncertainty"),
+        ("cual-plus", {"head_options": {"epochs": 3}}, "the head 'ridge' has no epochs"),
+        ("er-entropy", {"alpha": 0.1}, "er-entropy believes nothing without asking, so alpha has no effect"),
+        ("er-entropy", {"short_batch": 3}, "'hesitation' has no batch; it has measure, epochs"),
+        ("cual", {"learner": {"crowd_weight": 1.0}}, "'novelty' has no crowd_weight"),
+        ("cual", {"pseudo": "", "alpha": 0.1}, "without believe there is no alpha"),
+        ("cual", {"rounds": 3, "iterations": 3}, "rounds is given twice"),
+    ],
+)
+def test_an_option_that_a_method_does_not_use_is_refused(method: str, option: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadOption, match=said):
+        methods[method].but(**option)
+
+
+def test_a_part_within_a_part_is_changed_by_its_options() -> None:
+    changed = CUAL.but(learner={"uncertainty": {"variance": 0.9}, "epochs": 7})
+    assert (changed.learner.uncertainty.variance, changed.learner.epochs, changed.learner.batch) == (0.9, 7, 16)
+    other = changed.but(learner={"uncertainty": "knn"})
+    assert (other.learner.uncertainty.k, other.learner.epochs) == (5, 7)
+    assert CUAL.learner.epochs == 5
+
+
+def test_the_names_of_release_0_1_0_mean_the_same() -> None:
+    old = {"score": "margin", "pseudo": "most-certain", "alpha": 0.1, "short_epochs": 2, "iterations": 3}
+    parts = {"name": "hesitation", "measure": "margin", "epochs": 2}
+    new = CUAL.but(learner=parts, believe={"name": "most-certain", "alpha": 0.1}, rounds=3)
+    assert CUAL.but(**old) == new
+    nested = {"uncertainty": "mahalanobis", "uncertainty_options": {"variance": 0.5}}
+    assert CUAL.but(**nested).learner.uncertainty.variance == 0.5
 
 
 @pytest.mark.parametrize("name", heads.names())
@@ -110,7 +161,7 @@ def test_options_given_are_copied() -> None:
     given = {"hidden": 16}
     method = CUAL.but(head_options=given)
     given["hidden"] = 0
-    assert method.head_options == {"hidden": 16}
+    assert method.head.hidden == 16
 
 
 @pytest.mark.parametrize(

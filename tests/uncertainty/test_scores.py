@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cual.errors import TooFewSamples
-from cual.uncertainty import Threshold, Zone, ambiguity, s0, si, t_inner, zones
+from cual.uncertainty import Threshold, Zone, s0, si, t_inner, zones
 
 distances = st.floats(0, 1e6, width=32)
 
@@ -50,13 +50,6 @@ def test_t_inner_of_one_sample_is_that_sample():
 def test_t_inner_of_no_sample_is_an_error():
     with pytest.raises(TooFewSamples, match="at least one validation sample"):
         t_inner(torch.empty(0))
-
-
-def test_ambiguity_is_the_inverse_squared_distance_to_t_inner():
-    scores = np.random.default_rng(0).gamma(2, 2, 50).astype(np.float32)
-    for score, value in zip(scores, ambiguity(torch.tensor(scores), 2.5), strict=True):
-        assert float(value) == pytest.approx(1 / (score - 2.5) ** 2, rel=1e-4)
-    assert float(ambiguity(torch.tensor([2.5]), 2.5)) == math.inf
 
 
 def test_zones_lie_around_t_inner():

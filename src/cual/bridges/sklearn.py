@@ -35,9 +35,10 @@ class CualClassifier(ClassifierMixin, BaseEstimator):
         Everything random derives from it; an int is the agent's seed.
     buffer, hidden, epochs
         Samples in the replay memory, width of the long-term head's hidden layer, and epochs of its training;
-        None for what the method says.
+        None for what the method says. A head that is not trained (cual-plus's) has no hidden layer and no epochs:
+        giving them is a `BadOption` error.
     options
-        Further options of the method, for example ``{"alpha": 0.1}``.
+        Further options of the method, for example ``{"learner": {"crowd_weight": 1.0}}``.
     device
         Where to compute: "cpu" or "cuda".
 
@@ -120,7 +121,7 @@ class CualClassifier(ClassifierMixin, BaseEstimator):
         return np.concatenate(blocks)[:n, self._order]
 
     def novelty(self, X: Any) -> FloatArray:
-        """S⁰ of each sample: how far it is from every known class; compare with ``agent_.threshold.value``."""
+        """How novel each sample looks to the method; compare with ``agent_.threshold.value``."""
         features = self._checked(X)
         return self.agent_.novelty(features)
 
@@ -156,7 +157,7 @@ class CualClassifier(ClassifierMixin, BaseEstimator):
         method = method.but(**changed)
         head = {"hidden": self.hidden, "epochs": self.epochs}
         given = {name: value for name, value in head.items() if value is not None}
-        return method.but(head_options={**method.head_options, **given})
+        return method.but(head=given) if given else method
 
     def _seed(self) -> int:
         if isinstance(self.random_state, int | np.integer):

@@ -5,6 +5,7 @@ is an event of people; `state` says what they imply. Scores come from the method
 other parts. The arrays that a step computed are kept in `rounds`: a cache, which can be computed again.
 """
 
+import logging
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +18,7 @@ import torch
 
 from cual import storage
 from cual.acquisition import PoolView
-from cual.errors import AlreadyFinished, DamagedFile, LabelsMissing, UnknownSample
+from cual.errors import AlreadyFinished, BadFile, DamagedFile, LabelsMissing, UnknownSample
 from cual.labels import SKIP, Answer, ClassNames, made_up
 from cual.learners import Accepted, Knowledge, ShortTerm
 from cual.loop import earlier, events
@@ -37,6 +38,8 @@ AGENT = "agent.safetensors"
 POOL = "pool.safetensors"
 JOURNAL = "journal.jsonl"
 CACHE = "cache.safetensors"
+
+log = logging.getLogger(__name__)
 
 
 class Adapts(Knowledge, Protocol):
@@ -111,18 +114,25 @@ class Adaptation:
         self.pool = pool
         self.progress = progress
         self.timings = Timings(agent.device)
-        self.rounds: list[Round] = []
-        """What was computed in each round, as arrays; `history` has it as JSON rows."""
+        self._rounds: list[Round] = []
         self._method: Method = agent.method
         self._row_of = {sample: row for row, sample in enumerate(pool.ids)}
         self._short: ShortTerm = self._method.learner.begin(agent, pool)
         self._next: Any = None
         self._folder: Path | None = None
+        self._cached = -1  # steps that the cache on disk holds
+        self._computing = False
         if journal is None:
             labels = count_labels(budget, len(pool), self._method.budget_factor)
             unnamed = made_up(agent.names) if self._method.learner.unnamed else None
             journal = [events.begun(labels, agent.names.names, unnamed)]
         self._journal = Journal(journal)
+
+    @property
+    def rounds(self) -> list[Round]:
+        """What was computed in each round, as arrays; `history` has it as JSON rows."""
+        self._compute()
+        return self._rounds
 
     @property
     def state(self) -> State:
@@ -315,7 +325,7 @@ class Adaptation:
         current = Round(
             i, rows, scored.scores, scored.classes, threshold, novel=novel, taken_for_novel=mistaken
         )
-        self.rounds.append(current)
+        self._rounds.append(current)
         if method.ends_below_threshold and not (scored.scores > threshold.value).any():
             return events.asked(i, current.query_id, [], ended="nothing lies above T_inner")
         if n:
@@ -327,7 +337,7 @@ class Adaptation:
 
     def _close_round(self) -> Row:
         """All is answered: believe the most certain of the rest, and learn from everything accepted."""
-        method, current, names = self._method, self.rounds[-1], self.state.numbered
+        method, current, names = self._method, self._rounds[-1], self.state.numbered
         last = method.believes_last and not len(current.asked)
         if method.believe is not None and last == method.believes_last:
             judged = np.concatenate([self._answered_rows(), self._rejected_rows()])
@@ -477,19 +487,24 @@ class Adaptation:
 
     def _compute(self) -> None:
         """Compute again what the journal says was computed and is not at hand."""
-        if len(self.rounds) == self.state.opened:
+        if self._computing or len(self._rounds) == self.state.opened:
             return
-        rows = self._journal.rows
-        self._journal = Journal(rows[:1])
-        for event in rows[1:]:
-            if event["event"] in events.COMPUTED:
-                again = self._step()
-                if not events.same_step(again, event):
+        journal = self._journal
+        first, *rest = journal.rows
+        self._computing = True
+        self._journal = Journal([first])
+        self._rounds = []
+        try:
+            for event in rest:
+                if event["event"] in events.COMPUTED and not events.same_step(self._step(), event):
                     raise DamagedFile(
                         f"computing round {event.get('round')} again gave something else than the journal says: "
                         "the agent, the pool or the machine has changed since"
                     )
-            self._journal.add(event)
+                self._journal.add(event)
+        finally:
+            self._journal = journal
+            self._computing = False
 
     # -- files -------------------------------------------------------------------------------------------------
 
@@ -509,16 +524,13 @@ class Adaptation:
             self._cached = -1
         self._journal.flush()
         steps = self.state.opened + self.state.closed
-        if self._cached != steps and len(self.rounds) == self.state.opened:
+        if self._cached != steps and len(self._rounds) == self.state.opened:
             tensors = {f"short.{k}": v for k, v in self._short.state().items()}
-            for round_ in self.rounds:
+            for round_ in self._rounds:
                 tensors |= {f"round.{round_.round}.{k}": v for k, v in round_.state().items()}
-            body = {"rounds": len(self.rounds), "closed": self.state.closed}
+            body = {"rounds": len(self._rounds), "closed": self.state.closed}
             storage.write(folder / CACHE, "cache", body, tensors)
             self._cached = steps
-
-    _cached = -1
-    """Steps that the cache on disk holds."""
 
     @classmethod
     def load(
@@ -539,18 +551,28 @@ class Adaptation:
             task = cls(agent, Pool.load(folder / POOL), progress=progress, journal=journal.rows)
         task._journal = journal
         task._folder = folder
-        if (folder / CACHE).exists():
-            body, tensors = storage.read(folder / CACHE, "cache")
-            if (body["rounds"], body["closed"]) == (task.state.opened, task.state.closed):
-                with storage.rebuilding(folder):
-                    task.restore(body["rounds"], tensors)
-                task._cached = task.state.opened + task.state.closed
+        task._read_cache()
         return task
+
+    def _read_cache(self) -> None:
+        """Take over what was computed before, if it is there and whole; else it is computed again."""
+        assert self._folder is not None
+        file = self._folder / CACHE
+        if not file.exists():
+            return
+        try:
+            body, tensors = storage.read(file, "cache")
+            if (body["rounds"], body["closed"]) == (self.state.opened, self.state.closed):
+                with storage.rebuilding(file):
+                    self.restore(body["rounds"], tensors)
+                self._cached = self.state.opened + self.state.closed
+        except BadFile as error:
+            log.warning("%s; it is computed again", error)
 
     def restore(self, rounds: int, tensors: Mapping[str, torch.Tensor]) -> None:
         """Take over what was computed before, as `save` wrote it."""
         self._short.restore(storage.section(tensors, "short."))
-        self.rounds = [
+        self._rounds = [
             Round.from_state(i, storage.section(tensors, f"round.{i}.")) for i in range(rounds)
         ]
 

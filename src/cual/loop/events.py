@@ -1,21 +1,27 @@
 """What happens in an adaptation, as plain JSON rows that are only ever added. What they imply is in `state`.
 
-======== =====================================================================================================
-begun    the first: ``budget``, ``classes`` known before, ``unnamed`` (a made-up class that vouches for itself)
-asked    a round was opened: ``round``, ``query``, ``samples`` with their scores (none where nobody is asked)
-told     an answer: ``sample``, ``answer``
-skipped  "cannot tell": ``sample``
-corrected a later answer of the same person: ``sample``, and ``answer`` or ``skipped``
-settled  an answer that ends a disagreement: ``sample``, and ``answer`` or ``skipped``
-undone   a person took the latest answer back: ``sample``
-believed a round was closed: ``round``, ``samples`` and their ``labels`` (none where nothing is believed)
-confirmed, rejected  pseudo-labels that a person looked at: ``samples``
-stopped  nobody is to be asked any more
-ended    there is no further round: ``why``; ``asked`` and ``believed`` may say it too, as ``ended``
-finished the next agent was made
-======== =====================================================================================================
+begun
+    The first: ``budget``, ``classes`` known before, ``unnamed`` (a made-up class that vouches for itself).
+asked
+    A round was opened: ``round``, ``query``, ``samples`` with their scores (none where nobody is asked).
+told, skipped
+    A person's answer: ``sample`` and ``answer``; or that the person cannot tell.
+corrected, settled
+    A later answer of the same person; one that ends a disagreement. ``answer``, or ``skipped``.
+undone
+    A person took the latest answer back: ``sample``.
+believed
+    A round was closed: ``round``, ``samples`` and their ``labels`` (none where nothing is believed).
+confirmed, rejected
+    Pseudo-labels that a person looked at: ``samples``.
+stopped
+    Nobody is to be asked any more.
+ended
+    There is no further round: ``why``. ``asked`` and ``believed`` may say it too, as ``ended``.
+finished
+    The next agent was made.
 
-Each says when (``at``); where people have names, who (``person``).
+Each says when (``at``) and, where people have names, who (``person``).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +31,8 @@ from typing import Any
 from cual.labels import SKIP, Answer
 from cual.types import Label, Row
 
+FORMAT = 1
+"""Of the events; said by the first."""
 COMPUTED = ("asked", "believed", "ended")
 """Events that the learner's own steps leave; the others are people's."""
 ANSWERS = ("told", "skipped", "corrected", "settled")
@@ -35,7 +43,14 @@ def now() -> str:
 
 
 def begun(budget: int, classes: Sequence[Label], unnamed: Label | None) -> Row:
-    return {"event": "begun", "at": now(), "budget": budget, "classes": list(classes), "unnamed": unnamed}
+    return {
+        "event": "begun",
+        "at": now(),
+        "format": FORMAT,
+        "budget": budget,
+        "classes": list(classes),
+        "unnamed": unnamed,
+    }
 
 
 def asked(round: int, query: str, samples: Sequence[Row], ended: str | None = None) -> Row:

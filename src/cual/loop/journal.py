@@ -9,11 +9,10 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from cual.errors import DamagedFile, FolderInUse, NewerFormat
+from cual.errors import BadFile, DamagedFile, FolderInUse, NewerFormat
+from cual.loop.events import FORMAT
 from cual.loop.state import State
 from cual.types import Row
-
-FORMAT = 1
 
 
 class Journal:
@@ -45,7 +44,7 @@ class Journal:
         """Have every event on the disk."""
         if self._file is None or self._written == len(self.rows):
             return
-        new = [{**row, "format": FORMAT} if row["event"] == "begun" else row for row in self.rows[self._written :]]
+        new = self.rows[self._written :]
         data = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in new).encode()
         with self._file.open("r+b") as file:
             file.seek(0, os.SEEK_END)
@@ -64,15 +63,16 @@ class Journal:
         whole = data[: data.rfind(b"\n") + 1]
         try:
             rows = [json.loads(line) for line in whole.splitlines()]
-            if rows and rows[0].get("format", FORMAT) > FORMAT:
-                raise NewerFormat(f"{file} has format {rows[0]['format']}, this cual reads up to {FORMAT}: update cual")
+            if not rows or rows[0]["event"] != "begun":
+                raise DamagedFile(f"{file} does not begin as a journal does; take a backup")
+            if rows[0]["format"] > FORMAT:
+                newer = rows[0]["format"]
+                raise NewerFormat(f"{file} has format {newer}, this cual reads up to {FORMAT}: update cual")
             journal = cls(rows)
+        except BadFile:
+            raise
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            if isinstance(error, NewerFormat):
-                raise
             raise DamagedFile(f"{file} is damaged: {error!r}; take a backup") from error
-        if not rows or rows[0]["event"] != "begun":
-            raise DamagedFile(f"{file} does not begin with what was asked for; take a backup")
         if len(whole) < len(data):  # a crash cut the last line off: it was not promised to anybody
             with file.open("r+b") as cut:
                 cut.truncate(len(whole))

@@ -146,7 +146,7 @@ def test_repeating_an_answer_charges_once_and_a_correction_replaces(world: World
     assert task.labels_used == 1
     assert task.answers[sample] == "heron"
     assert task.ledger[0]["corrected"] == "owl"
-    assert len([row for row in task.journal if row["event"] == "told"]) == 2
+    assert [row["event"] for row in task.journal] == ["begun", "asked", "told", "corrected"]
     task.tell(query.id, {sample: SKIP})
     assert task.labels_used == 0
 
@@ -253,13 +253,14 @@ def test_two_adaptations_in_a_row(world: World):
     assert task.outcome["new_classes"] == []
 
 
-def test_a_damaged_state_is_named(world: World, tmp_path):
+@pytest.mark.parametrize("name", ["journal.jsonl", "pool.safetensors", "agent.safetensors"])
+def test_a_damaged_file_is_named(world: World, name: str, tmp_path):
     task = world.adapt()
     task.ask()
     task.save(tmp_path / "task")
-    state = tmp_path / "task" / "state.safetensors"
-    state.write_bytes(state.read_bytes()[:-50])
-    with pytest.raises(DamagedFile, match=r"state\.safetensors"):
+    file = tmp_path / "task" / name
+    file.write_bytes(file.read_bytes().replace(b'"event"', b'"evnt"')[:-50] + b"}\n")
+    with pytest.raises(DamagedFile, match=name.replace(".", r"\.")):
         Adaptation.load(tmp_path / "task")
 
 

@@ -23,8 +23,11 @@ def agent(method: str) -> Agent:
     return AGENTS[method]
 
 
-def run(method: str, kills: set[int], reverse: bool = False) -> bytes:
-    """Adapt, one answer at a time; after the operations numbered in `kills`, go on from the file alone."""
+def run(method: str, kills: set[int], reverse: bool = False, forget: bool = False) -> bytes:
+    """Adapt, one answer at a time; after the operations numbered in `kills`, go on from the file alone.
+
+    `forget` deletes what was computed as well, so that only the journal is left.
+    """
     with tempfile.TemporaryDirectory() as name:
         folder, done = Path(name), 0
         task = WORLD.adapt(agent(method), budget=8)
@@ -35,6 +38,8 @@ def run(method: str, kills: set[int], reverse: bool = False) -> bytes:
             if done in kills:
                 task.save(folder / "task")
                 del task
+                if forget:
+                    (folder / "task" / "cache.safetensors").unlink(missing_ok=True)
                 return Adaptation.load(folder / "task")
             return task
 
@@ -64,6 +69,35 @@ def test_every_single_point_of_an_adaptation_can_be_killed():
     undisturbed = run("cual", set())
     for point in range(1, 20):
         assert run("cual", {point}) == undisturbed
+
+
+@pytest.mark.parametrize("method", ["cual", "cual-plus", "pseudo-er-margin", "incdfm"])
+def test_what_was_computed_can_be_deleted_at_every_step_and_comes_back(method: str):
+    undisturbed = run(method, set())
+    assert run(method, set(range(1, 20)), forget=True) == undisturbed
+    for point in (1, 4, 9):
+        assert run(method, {point}, forget=True) == undisturbed
+
+
+def test_what_is_computed_again_is_what_it_was_in_spite_of_corrections(tmp_path: Path):
+    """A correction counts from then on: rounds before it are computed again with what was known then."""
+    task = WORLD.adapt(agent("cual"), budget=8)
+    first = task.ask()
+    assert first is not None
+    task.tell(first.id, {i: "owl" for i in first.ids})
+    second = task.ask()
+    assert second is not None
+    task.tell(first.id, {i: WORLD.truth[str(i)] for i in first.ids})
+    task.save(tmp_path / "task")
+    (tmp_path / "task" / "cache.safetensors").unlink()
+    again = Adaptation.load(tmp_path / "task")
+    assert again.ask() == task.ask()
+    for mine, other in zip(task.rounds, again.rounds, strict=True):
+        assert {k: v.tolist() for k, v in mine.state().items()} == {k: v.tolist() for k, v in other.state().items()}
+    assert again.journal == task.journal
+    WORLD.answer_all(task)
+    WORLD.answer_all(again)
+    assert file_bytes(again.finish(), tmp_path) == file_bytes(task.finish(), tmp_path)
 
 
 OPERATIONS = st.lists(

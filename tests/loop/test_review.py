@@ -5,7 +5,6 @@ import pytest
 
 from cual import Adaptation
 from cual.errors import AlreadyFinished, UnknownSample
-from cual.storage import read
 from worlds import World, file_bytes, make_world
 
 
@@ -98,14 +97,6 @@ def test_a_reviewed_adaptation_resumes_exactly(world: World, tmp_path: object) -
     assert resumed.doubts == task.doubts
     agents = [file_bytes(world.answer_all(t).finish(), tmp_path) for t in (task, resumed)]
     assert agents[0] == agents[1]
-
-
-def test_a_folder_of_an_unreviewed_adaptation_is_what_it_always_was(world: World, tmp_path: object) -> None:
-    task = believing(world)
-    task.save(tmp_path / "task")
-    body, _ = read(tmp_path / "task" / "state.safetensors", "adaptation")
-    assert set(body) == {"budget", "closed", "ended", "journal", "rounds", "names"}
-    assert {row["event"] for row in body["journal"]} == {"asked", "told"}
 
 
 @pytest.mark.parametrize("method", ["cual", "cual-plus", "pseudo-er-margin", "incdfm"])
