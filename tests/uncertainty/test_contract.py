@@ -41,7 +41,7 @@ def test_no_rows_and_no_models(uncertainty, models, features):
 @pytest.mark.parametrize("n", [1, 2, 5, 200])
 def test_constant_features(uncertainty, n):
     X = torch.full((n, 40), 0.3)
-    for model in (uncertainty.fit(X), uncertainty.fit(X).extend(X), uncertainty.fit(0 * X)):
+    for model in (uncertainty.fit(X), uncertainty.fit(0 * X)):
         distances = uncertainty.distances(torch.cat([X, X + 1, 0 * X]), [model])
         assert bool(distances.isfinite().all())
         assert bool((distances >= 0).all())
@@ -55,55 +55,40 @@ def test_one_sample_is_at_no_distance_from_itself(uncertainty, features):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 def test_other_precisions_are_taken_as_they_are(uncertainty, features, dtype):
-    samples, more, X = (features(n, draw=draw).to(dtype) for draw, n in enumerate([50, 20, 30]))
-    given = uncertainty.fit(samples).extend(more)
-    expected = uncertainty.fit(samples.float()).extend(more.float())
+    samples, X = (features(n, draw=draw).to(dtype) for draw, n in enumerate([50, 30]))
+    given = uncertainty.fit(samples)
+    expected = uncertainty.fit(samples.float())
     distances = uncertainty.distances(X, [given])
     assert distances.dtype == torch.float32
     assert torch.allclose(distances, uncertainty.distances(X.float(), [expected]), rtol=1e-4)
 
 
-def test_extend_is_close_to_a_fit_to_all(uncertainty, features):
-    every = features(200)
-    extended, refit = uncertainty.fit(every[:180]).extend(every[180:]), uncertainty.fit(every)
-    assert extended.n == refit.n == 200
-    X = torch.cat([features(50, draw=1), features(50, seed=1)])
-    a, b = uncertainty.distances(X, [extended]), uncertainty.distances(X, [refit])
-    assert float((a / b - 1).abs().median()) < 0.02
-
-
-def test_extend_leaves_the_model_alone(uncertainty, features):
-    model = uncertainty.fit(features(50))
-    before = {name: tensor.clone() for name, tensor in model.state().items()}
-    model.extend(features(20, draw=1))
-    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state().items())
-
-
-def test_extend_by_nothing_changes_nothing(uncertainty, features):
-    model, X = uncertainty.fit(features(50)), features(20, draw=1)
-    assert torch.equal(uncertainty.distances(X, [model.extend(X[:0])]), uncertainty.distances(X, [model]))
+def test_a_model_does_not_follow_its_samples(uncertainty, features):
+    samples, X = features(50), features(20, draw=1)
+    model = uncertainty.fit(samples)
+    before = uncertainty.distances(X, [model])
+    samples.zero_()
+    assert torch.equal(uncertainty.distances(X, [model]), before)
 
 
 def test_inputs_are_left_alone(uncertainty, features):
     samples, X = features(50), features(50, draw=1)
-    uncertainty.distances(X, [uncertainty.fit(samples).extend(X)])
+    uncertainty.distances(X, [uncertainty.fit(samples)])
     assert torch.equal(samples, features(50))
     assert torch.equal(X, features(50, draw=1))
 
 
 def test_state_round_trip_is_exact(uncertainty, models, features):
-    X, more = features(30, draw=1), features(20, draw=2)
-    for model in (*models, models[0].extend(more)):
+    X = features(30, draw=1)
+    for model in models:
         loaded = uncertainty.load(model.state())
         assert loaded.n == model.n
         assert torch.equal(uncertainty.distances(X, [loaded]), uncertainty.distances(X, [model]))
-        grown, expected = loaded.extend(more), model.extend(more)
-        assert torch.equal(uncertainty.distances(X, [grown]), uncertainty.distances(X, [expected]))
 
 
 def test_same_input_same_bits(uncertainty, features):
-    samples, more, X = features(60), features(20, draw=1), features(30, draw=2)
-    first, second = (uncertainty.distances(X, [uncertainty.fit(samples).extend(more)]) for _ in range(2))
+    samples, X = features(60), features(30, draw=2)
+    first, second = (uncertainty.distances(X, [uncertainty.fit(samples)]) for _ in range(2))
     assert torch.equal(first, second)
 
 

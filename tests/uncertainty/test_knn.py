@@ -20,12 +20,3 @@ def test_memory_is_capped_and_keeps_early_and_late_samples(features):
     assert model.samples.shape == (100, 96)
     assert torch.equal(model.samples, X[model.arrival])
     assert [int(((model.arrival // 100) == part).sum()) for part in range(5)] == pytest.approx([20] * 5, abs=2)
-
-
-def test_order_of_arrival_in_parts_is_the_same_as_at_once(features):
-    X = features(500)
-    uncertainty = KNN(cap=100)
-    model = uncertainty.fit(X[:30])
-    for part in X[30:].split(70):
-        model = model.extend(part)
-    assert torch.equal(model.samples, uncertainty.fit(X).samples)

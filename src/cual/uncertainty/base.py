@@ -10,15 +10,11 @@ from cual.registry import Registry
 
 
 class ClassModel(Protocol):
-    """What is known of one class. Never changes: taking more samples gives a new model."""
+    """What is known of one class. Never changes: more samples make another model."""
 
     @property
     def n(self) -> int:
         """How many samples the model has seen."""
-        ...
-
-    def extend(self, X: Tensor) -> Self:
-        """A new model that has also seen the rows of `X`."""
         ...
 
     def state(self) -> dict[str, Tensor]:

@@ -36,7 +36,8 @@ class FRE:
             log.warning(
                 "FRE keeps all %d dimensions of %d of %d classes, so that no sample can lie outside them and "
                 "distances mean nothing. Let it retain less than %g of the variance "
-                '(uncertainty_options={"variance": 0.9}), or use uncertainty="mahalanobis".',
+                '(learner={"uncertainty": {"variance": 0.9}}), or use another distance '
+                '(learner={"uncertainty": "mahalanobis"}).',
                 full[0].k,
                 len(full),
                 len(models),

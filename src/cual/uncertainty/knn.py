@@ -36,20 +36,14 @@ class ClassSamples:
 
     @classmethod
     def fit(cls, X: Tensor, cap: int) -> Self:
-        """The samples of a class that are the rows of `X`."""
-        empty = torch.empty(0, X.shape[1], device=X.device)
-        return cls(0, empty, torch.empty(0, dtype=torch.int64, device=X.device), cap).extend(X)
-
-    def extend(self, X: Tensor) -> Self:
-        """The same as if all samples had come at once."""
-        n = self.n + len(X)
-        arrival = torch.cat([self.arrival, torch.arange(self.n, n, device=X.device)])
-        samples = torch.cat([self.samples, X.float()])
-        if n > self.cap:
-            order = (arrival.double() * GOLDEN).frac().argsort(stable=True)
-            kept = order[: self.cap].sort().values
-            samples, arrival = samples[kept], arrival[kept]
-        return type(self)(n, samples, arrival, self.cap)
+        """The samples of the class that are the rows of `X`; where there are too many, evenly thinned."""
+        samples = X.to(torch.float32, copy=True, memory_format=torch.contiguous_format)
+        arrival = torch.arange(len(X), device=X.device)
+        if len(X) > cap:
+            kept = (arrival.double() * GOLDEN).frac().argsort(stable=True)[:cap].sort().values
+            samples = samples[kept]
+            arrival = arrival[kept]
+        return cls(len(X), samples, arrival, cap)
 
     def kth_nearest(self, X: Tensor, k: int) -> Tensor:
         """Distance of each row of `X` to its k-th nearest kept sample (or the farthest of fewer), (n,)."""

@@ -1,4 +1,4 @@
-"""The principal subspace of one class: fit, extend, and FRE (eq. 3). Scores live elsewhere."""
+"""The principal subspace of one class: its fit, and FRE (eq. 3). Scores live elsewhere."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ from torch import Tensor
 
 from cual.uncertainty.base import row_chunks
 
-HEAD, TURNED = 250, 200  # `extend` leaves at most so many directions as they were, turns at least so many
 CANCELLED = 2e-3  # FRE²/‖v‖² below which a float32 difference no longer gives FRE to 1e-3
 NEGLIGIBLE = 1e-6  # scatter below this share of the largest is rounding, not structure
-RESERVE = 0.02  # of the variance that the components leave out, the share that not even the reserve holds
+SPARE = 0.02  # of the variance that the components leave out, the share that not even spare directions hold
 
 
 @dataclass(frozen=True, eq=False)
 class ClassSubspace:
     """PCA of one class, with as many components as retain a share of its variance: 𝒯ₘ in the paper.
 
-    Behind the components some more directions are kept in reserve, so that `extend` loses next to nothing.
+    Behind the components the basis has some spare directions. Nothing reads them, but files hold them since
+    release 0.1.0, and an agent keeps its bytes.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class ClassSubspace:
     k : int
         Number of components; 0 for one sample or constant features.
     basis : Tensor
-        Orthonormal rows, (r, d): the components, then the reserve.
+        Orthonormal rows, (r, d): the components, then the spare directions.
     scatters : Tensor
         Sum of squares of the centred samples along each row of the basis, (r,), descending, float64.
 
@@ -82,47 +82,6 @@ class ClassSubspace:
             basis = (basis / scatters[:r, None].sqrt()).float() @ rows
         basis = basis.float().contiguous()
         return cls(n, mean, scatter / max(1, n - 1), variance, k, basis, scatters[:r])
-
-    def extend(self, X: Tensor) -> Self:
-        """The subspace of the samples seen so far and the rows of `X`, in about a third of a fit's time.
-
-        n, mean and total variance are exact, and the components retain their share of it. Which directions
-        they are is approximate: the basis grows by what is new, but only its lower end is turned onto
-        principal directions, where the border between components and reserve lies. A small class is turned
-        as a whole, and so is one that grows by a quarter: that is PCA again.
-
-        On ResNet50 features, 50 samples more in a class of 400 give an FRE within 0.2 % (median; 0.6 % for
-        the class of fastest decay) of that of a fit to all 450; ten times 50 more, within 0.7 % (1.4 %).
-        """
-        m = len(X)
-        if m == 0:
-            return self
-        n = self.n + m
-        rows, shift = self._scatter_rows(X)
-        added = float(torch.linalg.vector_norm(rows, dtype=torch.float64)) ** 2
-        scatter = self.total * max(1, self.n - 1) + added
-        basis, scatters = _grow(self.basis, self.scatters, rows, head=min(HEAD, 3 * self.k // 4))
-        k, r = _enough(scatters, scatter, self.variance)
-        mean = (self.mean + shift * (m / n)).float()
-        return type(self)(n, mean, scatter / max(1, n - 1), self.variance, k, basis[:r], scatters[:r])
-
-    def _scatter_rows(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """What the rows of `X` add to the scatter, as rows of the same scatter; and how far their mean is off.
-
-        The scatter of two groups about their common mean is that of each about its own, plus one row along
-        the line between the means.
-        """
-        m, d = X.shape
-        if m < d:
-            mean = X.mean(0, dtype=torch.float64)
-            rows = (X - mean).float()
-        else:
-            group = ClassSubspace.fit(X, variance=1.0)
-            mean = group.mean
-            rows = group.basis * group.scatters.sqrt().float()[:, None]
-        shift = mean - self.mean.double()
-        between = shift * (self.n * m / (self.n + m)) ** 0.5
-        return torch.cat([rows, between.float()[None]]), shift
 
     def fre(self, X: Tensor) -> Tensor:
         """FRE of each row of `X`: the ℓ2 norm of what the subspace cannot reconstruct (eq. 3), (n,) float32.
@@ -199,39 +158,11 @@ def _eigh(upper: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _enough(scatters: Tensor, scatter: float, variance: float) -> tuple[int, int]:
-    """How many of the leading directions retain the share `variance`; how many with the reserve."""
+    """How many of the leading directions retain the share `variance`; how many with the spare ones."""
     sums = scatters.cumsum(0)
     real = int((scatters > NEGLIGIBLE * scatters[:1]).sum())
 
     def count(share: float) -> int:
         return min(real, int((sums < share * scatter).sum()) + 1)
 
-    return count(variance), count(1 - RESERVE * (1 - variance))
-
-
-def _grow(basis: Tensor, scatters: Tensor, rows: Tensor, head: int) -> tuple[Tensor, Tensor]:
-    """A basis of more directions that also holds `rows`, principal below the `head`, and the new scatters."""
-    inside, outside, directions = _split(rows, basis, NEGLIGIBLE * float(scatters.sum()))
-    basis = torch.cat([basis, directions])
-    old = torch.cat([scatters, scatters.new_zeros(len(directions))])
-    added = torch.cat([inside, outside], dim=1).double()  # coordinates of `rows` in the grown basis
-
-    scatters = old + added.square().sum(0)
-    turned = max(TURNED, len(basis) - head, 4 * len(rows))
-    tail = scatters.argsort(stable=True)[:turned]
-    scatters[tail], vectors = _eigh(torch.addmm(old[tail].diag(), added[:, tail].T, added[:, tail]))
-    basis[tail] = vectors.T.float() @ basis[tail]
-    scatters, order = scatters.sort(descending=True, stable=True)
-    return basis[order], scatters
-
-
-def _split(rows: Tensor, basis: Tensor, negligible: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Coordinates of `rows` in `basis`, then in new directions orthogonal to it, and those directions."""
-    inside = rows @ basis.T
-    residual = torch.addmm(rows, inside, basis, alpha=-1).double()
-    squares, vectors = _eigh(_gram(residual))
-    q = int((squares > max(negligible, NEGLIGIBLE * float(squares[0]))).sum())
-    lengths = squares[:q].sqrt()
-    directions = ((vectors[:, :q] / lengths).T @ residual).float()
-    directions.addmm_(directions @ basis.T, basis, alpha=-1)  # where little was left of `rows`, rounding shows
-    return inside, (vectors[:, :q] * lengths).float(), directions
+    return count(variance), count(1 - SPARE * (1 - variance))
