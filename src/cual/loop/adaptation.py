@@ -577,4 +577,9 @@ class Adaptation:
         ]
 
 
+def is_saved(folder: str | os.PathLike[str]) -> bool:
+    """Whether a folder holds an adaptation that `Adaptation.load` reads, of this release or an earlier one."""
+    return any((Path(folder) / name).exists() for name in (JOURNAL, earlier.STATE))
+
+
 _OF_PEOPLE = ("person", "answers", "disagreement")
