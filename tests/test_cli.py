@@ -19,9 +19,11 @@ from cual import Agent
 from cual.cli import app
 from cual.cli.output import counted
 from cual.cli.reading import read_options
+from cual.loop import earlier
+from cual.methods import methods
 from worlds import World, make_world
 
-QUICK = ("--option", "head_options.hidden=16", "--option", "head_options.epochs=3")
+QUICK = ("--option", "head.hidden=16", "--option", "head.epochs=3")
 SMALL = (*QUICK, "--buffer", "60", "--method", "cual")
 BUDGET = 8
 
@@ -102,56 +104,67 @@ def test_fit_reads_parquet(desk: Desk, world: World, tmp_path: Path) -> None:
 
 
 def test_fit_takes_method_seed_and_options(desk: Desk, tmp_path: Path) -> None:
-    options = (
-        "--method",
-        "er-entropy",
-        "--seed",
-        7,
-        "--option",
-        "alpha=0.1",
-        "--option",
-        "then=top",
-        *QUICK,
-        "--buffer",
-        60,
-    )
-    done("fit", desk.first, "-o", tmp_path / "a", *options)
+    changes = ("believe.alpha=0.1", "then=top", "learner.uncertainty.variance=0.9", "learner.epochs=2")
+    flags = (flag for change in changes for flag in ("--option", change))
+    done("fit", desk.first, "-o", tmp_path / "a", *SMALL, "--seed", 7, *flags)
     agent = Agent.load(tmp_path / "a")
-    assert (agent.method.name, agent.method.alpha, agent.method.then) == ("er-entropy", 0.1, "top")
+    assert agent.method == methods["cual"].but(
+        buffer=60,
+        believe={"alpha": 0.1},
+        then="top",
+        learner={"uncertainty": {"variance": 0.9}, "epochs": 2},
+        head={"hidden": 16, "epochs": 3},
+    )
     assert (agent.seed, agent.replay.capacity) == (7, 60)
 
 
+def test_fit_takes_options_by_the_names_of_the_earlier_release(desk: Desk, tmp_path: Path) -> None:
+    changes = ("alpha=0.1", "iterations=3", "head_options.hidden=16", "head_options.epochs=3")
+    flags = [flag for change in changes for flag in ("--option", change)]
+    done("fit", desk.first, "-o", tmp_path / "a", "--method", "cual", *flags)
+    method = Agent.load(tmp_path / "a").method
+    assert method == methods["cual"].but(believe={"alpha": 0.1}, rounds=3, head={"hidden": 16, "epochs": 3})
+
+
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--method", "magic"), "no method is called 'magic'; known: cual"),
         (("--option", "alfa=1"), "no option 'alfa'"),
-        (("--option", "alpha"), "name=value"),
-        (("--option", "alpha=much"), "alpha is 'much', but takes a number"),
-        (("--option", "iterations=2.5"), "iterations is 2.5"),
+        (("--option", "rounds"), "name=value"),
+        (("--option", "learner..few=1"), "name=value"),
+        (("--option", "learner.=1"), "name=value"),
+        (("--option", "learner.few=some"), "few is 'some', but takes a whole number"),
+        (("--option", "rounds=2.5"), "rounds is 2.5"),
         (("--option", "ends_below_threshold=1"), "ends_below_threshold is 1"),
-        (("--option", "alpha=7"), "alpha lies between 0 and 1"),
+        (("--option", "believe.share=7"), "share lies between 0 and 1"),
+        (("--option", "believe.alpha=0.1"), "'likelier-than-not' has no alpha; it has share"),
+        (("--option", "head=3", "--option", "head.shrink=1"), "head is 3, but takes options by name"),
+        (("--option", "head.shrinc=3"), "has no shrinc; it has shrink, expand"),
         (("--option", "head_options=3"), "head_options is 3"),
-        (("--option", "head_options.shrinc=3"), "has no shrinc; it has shrink, expand"),
-        (("--option", "uncertainty_options.k=3"), "'fre' has no k; it has variance"),
-        (
-            ("--method", "cual", "--option", "head_options.hidden=0"),
-            "head_options: hidden is at least 1, not 0",
-        ),
+        (("--method", "cual", "--option", "learner.uncertainty.k=3"), "'fre' has no k; it has variance"),
+        (("--method", "cual", "--option", "head.hidden=0"), "head 'mlp': hidden is at least 1, not 0"),
         (("--device", "abacus"), "no device 'abacus'"),
         (("--buffer", "0"), "buffer is at least 1"),
     ],
 )
-def test_fit_refuses_what_no_method_has(desk: Desk, arguments: tuple[str, ...], said: str) -> None:
-    assert said in refused("fit", desk.first, "-o", desk.next, *arguments)
+def test_fit_refuses_what_no_method_has(desk: Desk, arguments: tuple[str, ...], message: str) -> None:
+    assert message in refused("fit", desk.first, "-o", desk.next, *arguments)
     assert not desk.next.exists()
 
 
-def test_options_of_options_add_up() -> None:
-    assert read_options(["head_options.hidden=3", "head_options.lr=0.1", "score=margin"]) == {
-        "head_options": {"hidden": 3, "lr": 0.1},
-        "score": "margin",
+def test_options_of_parts_add_up() -> None:
+    assert read_options(["head.hidden=3", "head.lr=0.1", "then=margin"]) == {
+        "head": {"hidden": 3, "lr": 0.1},
+        "then": "margin",
     }
+    deep = ["learner.uncertainty=knn", "learner.uncertainty.k=3", "learner.epochs=2"]
+    for texts in (deep, deep[::-1]):
+        assert read_options(texts) == {"learner": {"uncertainty": {"name": "knn", "k": 3}, "epochs": 2}}
+    assert read_options(['head={"hidden": 3, "lr": 0.1}', "head.hidden=4"]) == {
+        "head": {"hidden": 4, "lr": 0.1}
+    }
+    assert read_options(["believe="]) == {"believe": ""}
 
 
 def test_files_that_cannot_be_used_are_one_line(desk: Desk, tmp_path: Path) -> None:
@@ -182,15 +195,15 @@ def test_an_existing_agent_is_replaced_only_by_force(desk: Desk) -> None:
 
 def test_adapt_from_a_file_is_what_the_library_does(desk: Desk, world: World, tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.jsonl"
-    said = done(*desk.adapt, "--labels", desk.answers, "--ledger", ledger).stdout
+    shown = done(*desk.adapt, "--labels", desk.answers, "--ledger", ledger).stdout
     task = world.answer_all(world.adapt(Agent.load(desk.agent)))
     task.finish().save(tmp_path / "expected")
     assert desk.next.read_bytes() == (tmp_path / "expected").read_bytes()
-    assert "owl" in said
-    assert "Füchsin mit Schal" in said
-    assert f"{task.labels_used} of {BUDGET}" in said
-    assert str(task.outcome["ended"]) in said
-    assert str(task.outlook) in said
+    assert "owl" in shown
+    assert "Füchsin mit Schal" in shown
+    assert f"{task.labels_used} of {BUDGET}" in shown
+    assert str(task.outcome["ended"]) in shown
+    assert str(task.outlook) in shown
     rows = [json.loads(line) for line in ledger.read_text(encoding="utf-8").splitlines()]
     assert [(row["sample"], row["answer"]) for row in rows] == [(r["sample"], r["answer"]) for r in task.ledger]
     assert not (tmp_path / "v1.agent.task").exists()
@@ -213,7 +226,7 @@ def test_empty_labels_are_skips_and_missing_ones_too_with_a_warning(desk: Desk, 
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("id,label\nx,cat\n", "names no sample of the pool, whose ids are like 'img_"),
         ("id,name\nimg_000.jpg,cat\n", "has no column label"),
@@ -223,9 +236,9 @@ def test_empty_labels_are_skips_and_missing_ones_too_with_a_warning(desk: Desk, 
         ("id,label\nimg_000.jpg,\xff\n", "UTF-8"),
     ],
 )
-def test_a_file_of_answers_that_cannot_be_used(desk: Desk, text: str, said: str) -> None:
+def test_a_file_of_answers_that_cannot_be_used(desk: Desk, text: str, message: str) -> None:
     desk.answers.write_bytes(text.encode("latin-1"))
-    assert said in refused(*desk.adapt, "--labels", desk.answers)
+    assert message in refused(*desk.adapt, "--labels", desk.answers)
     assert not desk.next.exists()
 
 
@@ -246,8 +259,8 @@ def test_nothing_novel_is_said_plainly(tmp_path: Path) -> None:
     desk = Desk(tmp_path, world)
     np.savez(desk.pool, X=world.X, ids=np.array([f"again {i}" for i in range(len(world.X))]))
     write_answers(desk.answers, {f"again {i}": label for i, label in enumerate(world.y)})
-    said = done(*desk.adapt, "--labels", desk.answers).stdout
-    assert "Nothing novel was found" in said
+    shown = done(*desk.adapt, "--labels", desk.answers).stdout
+    assert "Nothing novel was found" in shown
     assert Agent.load(desk.next).version == 1
     assert Agent.load(desk.next).classes_.tolist() == ["cat", "dog"]
 
@@ -348,7 +361,8 @@ def test_undo_corrects_the_last_answer_and_the_one_before(desk: Desk) -> None:
 def test_enter_keeps_an_answer_that_one_went_back_to(desk: Desk) -> None:
     answers = desk.typed()
     ledger = desk.folder / "ledger.jsonl"
-    done(*desk.adapt, "--ledger", ledger, input=lines("s", "u", "", answers[1], "u", "", "q"))
+    result = done(*desk.adapt, "--ledger", ledger, input=lines("s", "u", "", answers[1], "u", "", "q"))
+    assert "answered skip" in result.stdout
     rows = [json.loads(line) for line in ledger.read_text(encoding="utf-8").splitlines()]
     assert rows[0]["skipped"] is True
     assert rows[1]["answer"] == answers[1]
@@ -370,16 +384,15 @@ def test_people_are_told_whether_another_question_is_worth_it(desk: Desk, world:
         outlooks.append(str(task.outlook))
         task.tell(query.id, {i: world.truth[i] for i in query.ids})
     outlooks.append(str(task.outlook))
-    said = done(*desk.adapt, input=lines(*desk.typed(), "")).stdout
-    shown = [line for line in said.splitlines() if line.startswith("About")]
-    assert shown == outlooks
-    assert f"outlook        {outlooks[-1]}" in said
+    shown = done(*desk.adapt, input=lines(*desk.typed(), "")).stdout
+    assert [line for line in shown.splitlines() if line.startswith("About")] == outlooks
+    assert f"outlook        {outlooks[-1]}" in shown
 
 
 def test_whoever_is_done_is_asked_no_more(desk: Desk) -> None:
     answers = desk.typed(until=2)
-    said = done(*desk.adapt, input=lines(*answers, "d", "")).stdout
-    assert "2 of 8" in said
+    shown = done(*desk.adapt, input=lines(*answers, "d", "")).stdout
+    assert "2 of 8" in shown
     assert Agent.load(desk.next).history[0]["labels_used"] == 2
 
 
@@ -418,6 +431,15 @@ def test_a_task_of_other_inputs_is_refused(desk: Desk, world: World) -> None:
     assert "of another pool" in refused("adapt", desk.agent, changed, *rest, BUDGET)
     assert "8 labels, not 9" in refused("adapt", desk.agent, desk.pool, *rest, 9)
     assert "1 of 8 labels used" in done("adapt", desk.agent, desk.pool, *rest, 8, input="q\n").stderr
+
+
+def test_a_task_of_an_earlier_release_is_not_overwritten(desk: Desk) -> None:
+    kept = desk.folder / "kept"
+    done(*desk.adapt, "--task", kept, input=lines("owl", "q"))
+    (kept / "journal.jsonl").unlink()
+    (kept / earlier.STATE).write_text("of an earlier release, and damaged")
+    assert earlier.STATE in refused(*desk.adapt, "--task", kept)
+    assert (kept / earlier.STATE).read_text() == "of an earlier release, and damaged"
 
 
 def test_an_interrupt_is_saved(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -505,7 +527,7 @@ def test_bench_run_writes_results_and_report_reads_them(desk: Desk, world: World
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ((), "one of --features, --preset and --config"),
         (("--features", "digits", "--preset", "smoke"), "one of --features"),
@@ -513,31 +535,32 @@ def test_bench_run_writes_results_and_report_reads_them(desk: Desk, world: World
         (("--features", "digits", "--seeds", "a"), "--seeds takes whole numbers"),
         (("--features", "digits", "--methods", "magic"), "no method is called 'magic'"),
         (("--preset", "magic"), "no preset is called 'magic'"),
+        (("--preset", "smoke", "--only", "birds"), "no run is called like 'birds'; there are digits"),
     ],
 )
-def test_bench_run_refuses_what_it_cannot_run(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
-    assert said in refused("bench", "run", "--out", tmp_path / "results", *arguments)
+def test_bench_run_refuses_what_it_cannot_run(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    assert message in refused("bench", "run", "--out", tmp_path / "results", *arguments)
 
 
 def test_demo_prints_a_table_and_names_its_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from cual.bench import demo
 
-    quick = {"head_options": {"hidden": 16, "epochs": 1}}
+    quick = {"head": {"hidden": 16, "epochs": 1}}
     setting = replace(demo.SETTING, methods=("cual", "er-random"), seeds=(0,), first=8, options=quick)
     run_demo = demo.run_demo
     monkeypatch.setattr(demo, "run_demo", lambda out, progress: run_demo(out, progress, setting))
-    said = done("demo", "--out", tmp_path).stdout
-    assert "er-random" in said
+    shown = done("demo", "--out", tmp_path).stdout
+    assert "er-random" in shown
     assert (tmp_path / "demo.html").exists()
-    assert "demo.html" in said
+    assert "demo.html" in shown
 
 
 def test_every_command_teaches_by_example() -> None:
     overview = done("--help").stdout
     for command in ("fit", "adapt", "predict", "info", "demo", "bench run", "bench report"):
         assert command.split()[0] in overview
-        said = done(*command.split(), "--help").stdout.splitlines()
-        assert any(f"cual {command}" in line and "Usage" not in line for line in said)
+        shown = done(*command.split(), "--help").stdout.splitlines()
+        assert any(f"cual {command}" in line and "Usage" not in line for line in shown)
 
 
 def test_the_installed_command_works(desk: Desk) -> None:

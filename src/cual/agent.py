@@ -18,7 +18,7 @@ from cual import storage
 from cual.errors import BadOption, TooFewSamples, WrongEncoder
 from cual.heads import Calibrates, Head, LearnsOnce, Lesson, Samples
 from cual.labels import ClassNames, read_labels
-from cual.learners import Accepted, ModelsClasses, long_term_lesson
+from cual.learners import Accepted, Detector, ModelsClasses, SeesTogether, long_term_lesson
 from cual.loop.adaptation import Adaptation
 from cual.loop.timing import Timings
 from cual.methods import Method, methods
@@ -241,9 +241,23 @@ class Agent:
     def novelty(self, X: ArrayLike) -> FloatArray:
         """How novel each sample looks to the method, one by one; above `threshold` is probably novel."""
         features = self._features(X)
-        learner = self.method.learner
-        parts = [learner.novelty(self, features[rows].to(self.device)) for rows in chunks(*features.shape)]
+        parts = [self._detector.novelty(features[rows].to(self.device)) for rows in chunks(*features.shape)]
         return torch.cat(parts).cpu().numpy() if parts else np.empty(0, np.float32)
+
+    def novelty_together(self, X: ArrayLike) -> tuple[FloatArray, Threshold]:
+        """How novel samples look that arrived together, and above which score they probably are.
+
+        A method that looks at the company of a sample tells novel ones far better in a batch: they crowd where no
+        known sample is. Others say the same as `novelty` and `threshold`.
+        """
+        self.check_encoder(encoder_of(X), "X")
+        learner = self.method.learner
+        if not isinstance(learner, SeesTogether) or len(X) < 2:
+            return self.novelty(X), self.threshold
+        pool = Pool(X)
+        check_width(pool.width, self.width, "X")
+        scores, threshold = learner.novelty_together(self, pool)
+        return scores.cpu().numpy(), threshold
 
     @property
     def classes_(self) -> AnyArray:
@@ -259,10 +273,14 @@ class Agent:
     def device(self) -> torch.device:
         return self.replay.X.device
 
-    @cached_property
+    @property
     def threshold(self) -> Threshold:
-        """For `novelty`, from the validation set."""
-        return self.method.learner.threshold(self, self.method.stds)
+        """Above which `novelty` speaks for a class that is not known; from the validation set."""
+        return self._detector.threshold
+
+    @cached_property
+    def _detector(self) -> Detector:
+        return self.method.learner.detector(self, self.method.stds)
 
     def _logits(self, X: ArrayLike) -> Tensor:
         return self.head.logits(self._features(X).to(self.device))

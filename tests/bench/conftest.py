@@ -13,7 +13,7 @@ from cual.bench.settings import Setting
 from cual.features import Features, write
 from cual.types import Row
 
-SMALL = {"head_options": {"hidden": 32, "epochs": 3}}
+SMALL = {"head": {"hidden": 32, "epochs": 3}}
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -15,7 +15,7 @@ from cual.bench.folder import read_rows
 from cual.bench.jobs import StreamsFailed, run
 from cual.types import Row
 
-SLOW = {"head_options": {"hidden": 256, "epochs": 40}}
+SLOW = {"head": {"hidden": 256, "epochs": 40}}
 """So that a task takes long enough to be killed in the middle of a stream."""
 
 
@@ -54,9 +54,9 @@ def test_a_killed_run_goes_on_and_gives_the_same_numbers(setting, tmp_path):
     whole, tmp_path = tmp_path / "whole", tmp_path / "killed"
     run(setting, whole)
     command = [
-        *(sys.executable, "-m", "cual.bench", "run", "--features", setting.features, "--out", str(tmp_path)),
+        *(Path(sys.executable).with_name("cual"), "bench", "run", "--features", setting.features),
         *("--methods", "cual,er-random", "--seeds", "0,1", "--budget", "0.1", "--jobs", "2"),
-        *("--option", f"head_options={json.dumps(SLOW['head_options'])}"),
+        *("--option", f"head={json.dumps(SLOW['head'])}", "--out", str(tmp_path)),
     ]
     started = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     results = tmp_path / "results.jsonl"

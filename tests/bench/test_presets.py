@@ -1,11 +1,7 @@
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from cual.bench.__main__ import chosen, main, parser
 from cual.bench.jobs import run
 from cual.bench.paper import paper_tables
 from cual.bench.presets import ABLATIONS, TABLE1, presets
@@ -64,38 +60,3 @@ def test_yaml_runs(blobs_file, tmp_path):
     path.write_text("3")
     with pytest.raises(BadFile, match="map names"):
         from_yaml(path)
-
-
-def test_flags_become_a_setting():
-    line = (
-        "run --features F.npz --methods cual,er-entropy --first 4 --increment 2 --budget 0.005 --buffer 99 "
-        "--seeds 0,1 --no-reuse --wrong 0.1 --skip 0.05 --rarity 10 --device cuda --option alpha=0.1 --out DIR"
-    )
-    setting = chosen(parser().parse_args(line.split()))
-    assert setting.to_json() == {
-        "features": "F.npz", "methods": ["cual", "er-entropy"], "seeds": [0, 1], "first": 4, "increment": 2,
-        "budget": 0.005, "buffer": 99, "name": "F", "rarity": 10.0, "reuse": False, "wrong": 0.1, "skip": 0.05,
-        "device": "cuda", "options": {"alpha": 0.1},
-    }  # fmt: skip
-
-
-def test_command_runs_reports_and_tells_errors_in_a_line(blobs_file, tmp_path, capsys):
-    flags = ["--methods", "er-random", "--first", "5", "--budget", "0.1", "--out", str(tmp_path / "out")]
-    quick = ["--option", 'head_options={"hidden": 16, "epochs": 1}']
-    assert main(["run", "--features", str(blobs_file), *flags, *quick]) == 0
-    assert "2/2 blobs er-random seed 0 task 2" in capsys.readouterr().err
-    assert list(json.loads((tmp_path / "out" / "summary.json").read_text())) == ["er-random"]
-    assert main(["report", str(tmp_path / "out")]) == 0
-    assert "Average accuracy over tasks" in capsys.readouterr().out
-    assert main(["run", "--features", "missing.npz", *flags]) == 1
-    assert capsys.readouterr().err == "BadFile: missing.npz is missing\n"
-    assert main(["run", "--preset", "smoke", "--only", "birds", *flags]) == 1
-    assert "no run is called like 'birds'; there are digits" in capsys.readouterr().err
-
-
-def test_running_needs_nothing_but_numpy_and_torch():
-    """The bench also runs on GPU machines where nothing can be installed."""
-    heavy = ("typer", "rich", "yaml", "sklearn", "matplotlib", "pyarrow", "pandas", "PIL")
-    code = f"import sys, cual.bench.__main__; print([m for m in {heavy!r} if m in sys.modules])"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout == "[]\n"

@@ -207,13 +207,13 @@ def test_what_was_told_is_remembered(world: World, tmp_path: Path) -> None:
     from cual import Adaptation
 
     again = FolderSource(Adaptation.load(tmp_path), tmp_path)
-    assert (again.key, again.said()) == (first.key, {one.sample: "owl", two.sample: SKIP})
+    assert (again.key, again.answers()) == (first.key, {one.sample: "owl", two.sample: SKIP})
     assert {q.sample for q in again.ask()}.isdisjoint({one.sample, two.sample})
     again.close()
 
     # the adaptation was put back to its beginning: what it does not know is told again
     back = FolderSource(world.adapt(), tmp_path)
-    assert back.said() == {}
+    assert back.answers() == {}
     back.close()
     (tmp_path / "label-studio.json").write_text(json.dumps({"key": 1}))
     with pytest.raises(DamagedFile):

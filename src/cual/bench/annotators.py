@@ -51,9 +51,9 @@ class Recorded:
 
     def answer(self, ids: Iterable[Any]) -> dict[int, Answer]:
         """An answer, or `SKIP`, for each sample id; asking again gives the same and costs nothing more."""
-        said = {int(i): self._about(int(i)) for i in ids}
-        self.answers.update(said)
-        return said
+        answers = {int(i): self._about(int(i)) for i in ids}
+        self.answers.update(answers)
+        return answers
 
     @property
     def paid(self) -> int:

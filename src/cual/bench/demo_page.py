@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from cual.loop.adaptation import Round
+    from cual.loop.rounds import Round
 
 WHAT = (
     "An agent that knows two digits receives unlabelled pools in which a new digit is mixed with old ones. "
@@ -89,7 +89,7 @@ def _new(step: Step, data: Data) -> str:
 
 def _task(step: Step, data: Data, opened: bool) -> str:
     row = step.row
-    told = (
+    summary = (
         f"Task {step.task.number}, new: {_new(step, data)} · {row['labels_used']} labels for "
         f"{row['pool_size']} samples, {row['pseudo_labels']} pseudo-labels, "
         f"accuracy {100 * row['accuracy']:.1f} %"
@@ -98,32 +98,32 @@ def _task(step: Step, data: Data, opened: bool) -> str:
     novel = ~np.isin(data.truth.labels[step.task.rows], list(before))
     drawn = figures.inline(score_histograms(step.adaptation.rounds, novel), f"demo task {step.task.number}")
     asked = "".join(_question(entry, data) for entry in step.adaptation.ledger)
-    return page.fold(told, f"{drawn}<div class=asked>{asked}</div>", opened)
+    return page.fold(summary, f"{drawn}<div class=asked>{asked}</div>", opened)
 
 
 def score_histograms(rounds: Sequence["Round"], novel: AnyArray) -> "Figure":
-    """One small histogram per iteration: the scores, what the samples really are, T_inner and the zones."""
+    """One small histogram per round: the scores, what the samples really are, T_inner and the zones."""
     from matplotlib.figure import Figure
 
     columns = min(len(rounds), 5)
     lines = -(-len(rounds) // columns)
     figure = Figure(figsize=(11.4, 1.9 * lines), layout="constrained")
     figure.patch.set_alpha(0)
-    for place, this in enumerate(rounds, 1):
+    for place, round_ in enumerate(rounds, 1):
         axes = figure.add_subplot(lines, columns, place)
         figures.plain(axes)
-        axes.set_title(
-            f"S{'⁰' if not this.iteration else 'ⁱ'}, i = {this.iteration}", fontsize=8, color=figures.INK
-        )
+        score = "Sⁱ" if round_.round else "S⁰"
+        axes.set_title(f"{score}, i = {round_.round}", fontsize=8, color=figures.INK)
         axes.tick_params(labelsize=7)
-        _histogram(axes, this, novel)
+        _histogram(axes, round_, novel)
     return figure
 
 
-def _histogram(axes: "Axes", this: "Round", novel: AnyArray) -> None:
-    middle, width = this.threshold.value, this.threshold.std
-    top = max(float(np.quantile(this.scores, 0.99)), middle + 2 * width)
-    scores = np.minimum(this.scores, top)  # the few far ones are counted in the last bar
+def _histogram(axes: "Axes", round_: "Round", novel: AnyArray) -> None:
+    middle = round_.threshold.value
+    width = round_.threshold.std
+    top = max(float(np.quantile(round_.scores, 0.99)), middle + 2 * width)
+    scores = np.minimum(round_.scores, top)  # the few far ones are counted in the last bar
     low = float(scores.min())
     for zone, start, end in (
         ("old", low, middle - width),
@@ -131,7 +131,7 @@ def _histogram(axes: "Axes", this: "Round", novel: AnyArray) -> None:
         ("novel", middle + width, top),
     ):
         axes.axvspan(max(start, low), max(end, low), color=figures.ZONE_COLOURS[zone], alpha=0.12, linewidth=0)
-    really = novel[this.rows]
+    really = novel[round_.rows]
     shades = [figures.ZONE_COLOURS["old"], figures.ZONE_COLOURS["novel"]]
     axes.hist(
         [scores[~really], scores[really]],
@@ -142,7 +142,7 @@ def _histogram(axes: "Axes", this: "Round", novel: AnyArray) -> None:
         color=shades,
     )
     axes.axvline(middle, color=figures.INK, linewidth=1)
-    asked = scores[np.isin(this.rows, this.asked)]
+    asked = scores[np.isin(round_.rows, round_.asked)]
     if len(asked):
         axes.plot(asked, np.zeros(len(asked)), "^", color=figures.INK, markersize=5, clip_on=False, zorder=5)
     axes.set_xlim(low, top)
@@ -157,7 +157,7 @@ def _question(entry: Row, data: Data) -> str:
 
 
 def _ledger(shown: Sequence[Step], data: Data) -> str:
-    names = ("task", "iteration", "sample", "", "score", "T_inner", "zone", "suggestion", "answer", "charged")
+    names = ("task", "round", "sample", "", "score", "T_inner", "zone", "suggestion", "answer", "charged")
     head = "".join(f"<th>{name}</th>" for name in names)
     lines: list[str] = []
     for step in shown:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cual.bench.results import Group, Value, of_iteration
+from cual.bench.results import Group, Value, of_round
 from cual.bench.rows import ZONES
 from cual.bench.tables import LONG, by_novelty, ordered, shown
 from cual.methods import methods
@@ -54,7 +54,7 @@ def leading(names: Sequence[str], most: int = MOST) -> list[str]:
 
 def namers(groups: Sequence[Group]) -> list[str]:
     """Methods that learn the names of new classes, so that their accuracy says something (incdfm does not)."""
-    return [m for m in ordered(groups) if m not in methods or not methods[m].unnamed]
+    return [m for m in ordered(groups) if m not in methods or not methods[m].learner.unnamed]
 
 
 def accuracy_over_tasks(group: Group) -> "Figure":
@@ -83,26 +83,27 @@ def auroc_over_tasks(group: Group) -> "Figure":
     names = [m for m in ordered([group]) if m in methods and by_novelty(m)]
     for i, axes in enumerate(both):
         for m in leading(names, 4):
-            band(axes, group.per_task(m, of_iteration("auroc", i)), m, colour(m))
+            band(axes, group.per_task(m, of_round("auroc", i)), m, colour(m))
     return done(figure, *both)
 
 
-def pseudo_labels_over_iterations(group: Group) -> "Figure":
+def pseudo_labels_over_rounds(group: Group) -> "Figure":
     """Precision (left) and recall (right) of the pseudo-labels so far, mean over tasks and seeds."""
-    figure, both = side_by_side("iteration", ("precision (%)", "recall (%)"))
+    figure, both = side_by_side("round", ("precision (%)", "recall (%)"))
     names = [m for m in ordered([group]) if any(row["pseudo_labels"] for row in group.of(m))]
     for m in leading(names):
         rows = group.of(m)
         longest = max(len(row["iterations"]) for row in rows)
         for axes, name in zip(both, ("precision", "recall"), strict=True):
-            points = {i: _at_iteration(rows, name, i) for i in range(longest)}
+            points = {i: _at_round(rows, name, i) for i in range(longest)}
             band(axes, {i: v for i, v in points.items() if v}, m, colour(m))
     return done(figure, *both)
 
 
-def _at_iteration(rows: Sequence[Row], name: str, i: int) -> Value | None:
-    """A running measure at iteration i; a task that ended earlier keeps its last value."""
-    values = [row["iterations"][min(i, len(row["iterations"]) - 1)][name] for row in rows if row["iterations"]]
+def _at_round(rows: Sequence[Row], name: str, i: int) -> Value | None:
+    """A running measure at round i; a task that ended earlier keeps its last value."""
+    every = [row["iterations"] for row in rows if row["iterations"]]
+    values = [rounds[min(i, len(rounds) - 1)][name] for rounds in every]
     known = [v for v in values if v is not None]
     return Value(float(np.mean(known)), 0.0, 1) if known else None
 
@@ -152,7 +153,7 @@ def forgetting(group: Group, method: str) -> "Figure":
     classes = sorted(began, key=lambda c: ended[c] - began[c])
     figure, axes = blank("accuracy (%)", "", height=0.8 + 0.2 * len(classes))
     y = np.arange(len(classes))
-    start, end = (100 * np.array([held[c] for c in classes]) for held in (began, ended))
+    start, end = (100 * np.array([accuracy[c] for c in classes]) for accuracy in (began, ended))
     axes.hlines(y, start, end, color=INK, alpha=0.35)
     axes.scatter(start, y, facecolors="none", edgecolors=colour(method), label="when introduced", zorder=3)
     axes.scatter(end, y, color=colour(method), label="after the last task", zorder=3)
@@ -167,11 +168,12 @@ def introduced_and_final(rows: Sequence[Row]) -> tuple[dict[str, float], dict[st
     ended: dict[str, list[float]] = {}
     for seed in {row["seed"] for row in rows}:
         mine = sorted((row for row in rows if row["seed"] == seed), key=lambda row: row["task"])
-        held = [mine[0].get("per_class_before", {}), *(row["per_class"] for row in mine)]
-        for c, final in held[-1].items():
-            began.setdefault(c, []).append(next(h[c] for h in held if c in h))
+        accuracies = [mine[0].get("per_class_before", {}), *(row["per_class"] for row in mine)]
+        for c, final in accuracies[-1].items():
+            began.setdefault(c, []).append(next(a[c] for a in accuracies if c in a))
             ended.setdefault(c, []).append(final)
-    return tuple({c: float(np.mean(v)) for c, v in held.items()} for held in (began, ended))  # pyright: ignore[reportReturnType]
+    first, last = ({c: float(np.mean(v)) for c, v in values.items()} for values in (began, ended))
+    return first, last
 
 
 # -- drawing ---------------------------------------------------------------------------------------------------
@@ -222,7 +224,7 @@ def band(axes: "Axes", points: dict[Any, Value], label: str, shade: str, style: 
 
 
 def done(figure: "Figure", *panels: "Axes") -> "Figure":
-    """Add the legend, from the line that ends highest down; tasks and iterations are whole numbers."""
+    """Add the legend, from the line that ends highest down; tasks and rounds are whole numbers."""
     from matplotlib.lines import Line2D
     from matplotlib.ticker import MaxNLocator
 
@@ -235,7 +237,7 @@ def done(figure: "Figure", *panels: "Axes") -> "Figure":
         place: Any = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5)}
         last.legend(handles, labels, frameon=False, fontsize=9, labelcolor=INK, **place)
     for axes in panels:
-        if axes.get_xlabel() in ("task", "iteration"):
+        if axes.get_xlabel() in ("task", "round"):
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure
 

@@ -107,9 +107,9 @@ class RunFolder:
         here = {**config, "features_sha256": features_hash}
         differing = [k for k in here if there.get(k) != here[k]]
         if differing:
-            told = "; ".join(f"{k} is {there.get(k)!r} there, {here[k]!r} here" for k in differing)
+            differences = "; ".join(f"{k} is {there.get(k)!r} there, {here[k]!r} here" for k in differing)
             raise BadOption(
-                f"{self.path} holds another run: {told}. Choose another folder, or delete that one."
+                f"{self.path} holds another run: {differences}. Choose another folder, or delete that one."
             )
 
     def _drop_leftovers(self) -> None:

@@ -32,10 +32,10 @@ def aupr(scores: AnyArray, positive: BoolArray) -> float | None:
     if not n:
         return None
     values, place = np.unique(-scores, return_inverse=True)  # from the highest score down
-    found = np.cumsum(np.bincount(place, positive, minlength=len(values)))
+    hits = np.cumsum(np.bincount(place, positive, minlength=len(values)))
     flagged = np.cumsum(np.bincount(place, minlength=len(values)))
-    gained = np.diff(found, prepend=0.0) / n
-    return float((gained * found / flagged).sum())
+    gained = np.diff(hits, prepend=0.0) / n
+    return float((gained * hits / flagged).sum())
 
 
 def class_accuracy(truth: AnyArray, predicted: AnyArray, classes: Sequence[Any]) -> dict[str, float]:

@@ -59,10 +59,10 @@ def terminal(folder: str | Path) -> str:
     return "\n".join(to_text(t) for t in tables.all_tables(grouped(read_folder(folder))))
 
 
-def write_tables(made: list[Table], out: Path) -> None:
+def write_tables(written: list[Table], out: Path) -> None:
     for suffix, write in ((".txt", to_text), (".md", to_markdown), (".tex", to_latex)):
-        (out / f"tables{suffix}").write_text("\n".join(write(t) for t in made), encoding="utf-8")
-    for t in made:
+        (out / f"tables{suffix}").write_text("\n".join(write(t) for t in written), encoding="utf-8")
+    for t in written:
         (out / f"{slug(t.title)}.csv").write_text(to_csv(t), encoding="utf-8")
 
 
@@ -103,7 +103,7 @@ def draw(group: Group, title: str) -> Iterator[Drawing]:
         yield named(
             "pseudo-labels",
             "Precision and recall of the pseudo-labels so far, mean over tasks and seeds.",
-            figures.pseudo_labels_over_iterations(group),
+            figures.pseudo_labels_over_rounds(group),
             wide=True,
         )
     chosen = "cual" if "cual" in group.methods else group.methods[0]
@@ -157,8 +157,8 @@ def _figures(drawings: list[Drawing]) -> str:
 
 
 def runs_of(folder: Path) -> dict[str, Row]:
-    found = sorted(folder.rglob("run.json"))
-    return {str(p.parent.relative_to(folder)): json.loads(p.read_text(encoding="utf-8")) for p in found}
+    files = sorted(folder.rglob("run.json"))
+    return {str(p.parent.relative_to(folder)): json.loads(p.read_text(encoding="utf-8")) for p in files}
 
 
 def slug(text: str) -> str:

@@ -65,22 +65,22 @@ class Group:
 
     def per_stream(self, method: str, measure: Measure, seeds: Collection[int] | None = None) -> Value | None:
         """Mean over (these) seeds of a measure's average over tasks; tasks where it is None are left out."""
-        streams = {s: [measure(row) for row in held] for s, held in self.streams(method).items()}
+        streams = {s: [measure(row) for row in rows] for s, rows in self.streams(method).items()}
         known = [[v for v in s if v is not None] for n, s in streams.items() if seeds is None or n in seeds]
         averages = [float(np.mean(s)) for s in known if s]
         return Value.of(averages) if averages else None
 
     def streams(self, method: str) -> dict[int, list[Row]]:
         """The rows of each seed that has all of its tasks."""
-        found: dict[int, list[Row]] = {}
+        by_seed: dict[int, list[Row]] = {}
         for row in self.of(method):
-            found.setdefault(row["seed"], []).append(row)
-        return {seed: rows for seed, rows in found.items() if len(rows) == len(self.tasks)}
+            by_seed.setdefault(row["seed"], []).append(row)
+        return {seed: rows for seed, rows in by_seed.items() if len(rows) == len(self.tasks)}
 
     def common_seeds(self) -> tuple[int, ...]:
         """Seeds that every method has finished."""
-        held = [set(self.streams(m)) for m in self.methods]
-        return tuple(sorted(set.intersection(*held)))
+        seeds = [set(self.streams(m)) for m in self.methods]
+        return tuple(sorted(set.intersection(*seeds)))
 
     def per_task(self, method: str, measure: Measure) -> dict[int, Value]:
         """A measure's mean over seeds for each task; tasks where it is None for all seeds are left out."""
@@ -91,10 +91,10 @@ class Group:
 
 def read_folder(folder: str | Path) -> list[Row]:
     """All result rows in a folder and its subfolders."""
-    found = sorted(Path(folder).rglob("results.jsonl"))
-    if not found:
+    files = sorted(Path(folder).rglob("results.jsonl"))
+    if not files:
         raise BadFile(f"{folder} holds no results.jsonl; make some with `cual bench run --out {folder} …`")
-    return [row for path in found for row in read_rows(path)]
+    return [row for path in files for row in read_rows(path)]
 
 
 def grouped(rows: Iterable[Row]) -> list[Group]:
@@ -103,7 +103,7 @@ def grouped(rows: Iterable[Row]) -> list[Group]:
     for row in rows:
         key = row["dataset"], tuple((name, row.get(name)) for name in VARIED)
         groups.setdefault(key, []).append(row)
-    return [Group(dataset, dict(varied), tuple(held)) for (dataset, varied), held in groups.items()]
+    return [Group(dataset, dict(varied), tuple(mine)) for (dataset, varied), mine in groups.items()]
 
 
 def differing(groups: Sequence[Group]) -> tuple[str, ...]:
@@ -111,19 +111,19 @@ def differing(groups: Sequence[Group]) -> tuple[str, ...]:
     by_dataset: dict[str, list[Mapping[str, Any]]] = {}
     for group in groups:
         by_dataset.setdefault(group.dataset, []).append(group.varied)
-    return tuple(n for n in VARIED if any(len({v[n] for v in held}) > 1 for held in by_dataset.values()))
+    return tuple(n for n in VARIED if any(len({v[n] for v in values}) > 1 for values in by_dataset.values()))
 
 
-def of_iteration(name: str, i: int) -> Measure:
-    """Reads a measure of the i-th iteration (negative: from the end, of tasks with more than one).
+def of_round(name: str, i: int) -> Measure:
+    """Reads a measure of the i-th round (negative: from the end, of tasks with more than one).
 
     >>> row = {"iterations": [{"auroc": 0.9}, {"auroc": 0.95}]}
-    >>> of_iteration("auroc", 0)(row), of_iteration("auroc", -1)(row), of_iteration("auroc", 2)(row)
+    >>> of_round("auroc", 0)(row), of_round("auroc", -1)(row), of_round("auroc", 2)(row)
     (0.9, 0.95, None)
     """
 
     def measure(row: Row) -> float | None:
-        held = row["iterations"]
-        return held[i][name] if (i < len(held) if i >= 0 else len(held) > 1) else None
+        rounds = row["iterations"]
+        return rounds[i][name] if (i < len(rounds) if i >= 0 else len(rounds) > 1) else None
 
     return measure

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from cual.loop.adaptation import Adaptation
 from cual.agent import Agent
 from cual.bench.annotators import Recorded
 from cual.bench.measures import aupr, auroc, class_accuracy, confusion
 from cual.bench.streams import Stream, Task
 from cual.features import Features
+from cual.loop.adaptation import Adaptation
 from cual.types import AnyArray, Label, Row
 
 ZONES = ("novel", "ambiguous", "old")
@@ -42,7 +42,7 @@ def learning_row(task: Task, before: Agent, adaptation: Adaptation, annotator: R
     task, and a pseudo-label is right if its sample is novel.
     """
     labels = truth.labels[task.rows]
-    unnamed = before.method.unnamed
+    unnamed = before.method.learner.unnamed
     novel = np.isin(labels, truth.classes(task.new)) if unnamed else ~np.isin(labels, before.classes_)
     true_label = dict(zip(task.rows.tolist(), labels.tolist(), strict=True))
     unknown = set(task.rows[novel].tolist())
@@ -62,28 +62,32 @@ def learning_row(task: Task, before: Agent, adaptation: Adaptation, annotator: R
         "labels_skipped": annotator.skipped,
         "labels_by_zone": {zone: zones.count(zone) for zone in ZONES},
         "novel_in_pool": int(novel.sum()),
-        "iterations": iteration_rows(adaptation, task.rows, labels, novel, believed),
+        "iterations": round_rows(adaptation, task.rows, labels, novel, believed),
         "timings": {stage: round(s, 4) for stage, s in adaptation.timings.items()},
     }
 
 
-def iteration_rows(
+def round_rows(
     adaptation: Adaptation,
     rows: AnyArray,
     labels: AnyArray,
     novel: AnyArray,
     believed: Mapping[Label, Label | None],
 ) -> list[Row]:
-    """Per iteration: AUROC and AUPR of its score over the samples still in the pool; the pseudo-labels so far.
+    """Per round: AUROC and AUPR of its score over the samples still in the pool; the pseudo-labels so far.
 
     Precision: share of them that are right. Recall: share of the pool's novel samples that got a right one.
     """
     out: list[Row] = []
-    total = right = found = 0
+    total = 0
+    right = 0
+    right_and_novel = 0
     for r in adaptation.rounds:
         for position in r.pseudo_rows.tolist():
             ok = believed.get(int(rows[position])) == labels[position].item()
-            total, right, found = total + 1, right + ok, found + (ok and bool(novel[position]))
+            total += 1
+            right += ok
+            right_and_novel += ok and bool(novel[position])
         out.append(
             {
                 "auroc": auroc(r.scores, novel[r.rows]),
@@ -92,7 +96,7 @@ def iteration_rows(
                 "asked": len(r.asked),
                 "pseudo_labels": total,
                 "precision": right / total if total else None,
-                "recall": found / int(novel.sum()) if novel.any() else None,
+                "recall": right_and_novel / int(novel.sum()) if novel.any() else None,
             }
         )
     return out

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from cual.loop.adaptation import Adaptation
 from cual.agent import Agent
 from cual.bench.annotators import Recorded
 from cual.bench.folder import RunFolder
@@ -17,6 +16,7 @@ from cual.bench.rows import Truth, evaluation_row, learning_row
 from cual.bench.settings import Setting, load_features
 from cual.bench.streams import Stream, Task, make_stream
 from cual.features import Features
+from cual.loop.adaptation import Adaptation
 from cual.types import Row
 
 ORACLE = "oracle"
@@ -60,8 +60,8 @@ Report = Callable[[Unit, Row], None]
 @lru_cache(maxsize=1)
 def load(features: str) -> Data:
     """The data of a setting's `features`; the last file stays in memory for the next stream on it."""
-    held = load_features(features)
-    return Data(held, Truth.of(held))
+    table = load_features(features)
+    return Data(table, Truth.of(table))
 
 
 def fit_first(setting: Setting, method: str, seed: int, data: Data, stream: Stream) -> Agent:

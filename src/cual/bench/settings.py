@@ -94,11 +94,11 @@ def check_features(settings: Iterable[Setting]) -> None:
     """Before a long run: all features files that are missing, and the commands that make them."""
     missing = {s.features: s for s in settings if s.features != DIGITS and not Path(s.features).exists()}
     if missing:
-        told = [
+        messages = [
             "\n  ".join([f"{name} is missing" + (". Make it with" if s.made_by else ""), *s.made_by])
             for name, s in missing.items()
         ]
-        raise BadFile("\n".join(told))
+        raise BadFile("\n".join(messages))
 
 
 def load_features(features: str) -> Features:
@@ -111,9 +111,9 @@ def digits() -> Features:
     import numpy as np
     from sklearn.datasets import load_digits
 
-    held = cast(Any, load_digits())
+    bunch = cast(Any, load_digits())
     return Features(
-        (held.data / 16).astype(np.float32), held.target, class_names=tuple(str(name) for name in range(10))
+        (bunch.data / 16).astype(np.float32), bunch.target, class_names=tuple(str(name) for name in range(10))
     )
 
 
@@ -129,14 +129,28 @@ def from_yaml(path: str | Path) -> dict[str, Setting]:
     import yaml
 
     try:
-        held = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
         raise BadFile(f"{path} is not YAML: {error}") from error
-    if not isinstance(held, dict) or not all(isinstance(v, dict) for v in cast(dict[Any, Any], held).values()):
+    if not isinstance(content, dict) or not all(
+        isinstance(row, dict) for row in cast(dict[Any, Any], content).values()
+    ):
         raise BadFile(f"{path} must map names of runs to their fields")
-    held = cast(dict[str, Row], held)
-    defaults = held.pop("defaults", {})
-    return {str(name): from_fields({**defaults, **row}, f"{path}, {name}") for name, row in held.items()}
+    runs = cast(dict[str, Row], content)
+    defaults = runs.pop("defaults", {})
+    return {str(name): from_fields({**defaults, **row}, f"{path}, {name}") for name, row in runs.items()}
+
+
+def called_like(named: Mapping[str, Setting], part: str) -> dict[str, Setting]:
+    """Those of named settings whose name contains `part`.
+
+    >>> list(called_like({"eurosat": Setting(DIGITS), "places": Setting(DIGITS)}, "euro"))
+    ['eurosat']
+    """
+    chosen = {name: setting for name, setting in named.items() if part in name}
+    if not chosen:
+        raise BadOption(f"no run is called like {part!r}; there are {', '.join(named)}")
+    return chosen
 
 
 def from_fields(row: Mapping[str, Any], where: str) -> Setting:

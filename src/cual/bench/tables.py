@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from cual.acquisition.chance import Random
 from cual.bench.formats import Cell, Table, count
 from cual.bench.paper import paper_tables
-from cual.bench.results import Group, Value, differing, of_iteration
+from cual.bench.results import Group, Value, differing, of_round
+from cual.learners import Novelty
 from cual.methods import methods
 from cual.types import Row
 
@@ -42,15 +44,15 @@ def all_tables(groups: Sequence[Group]) -> list[Table]:
 def overview(groups: Sequence[Group]) -> list[Table]:
     """The tables that compare groups; all in one where what varies does not say it already."""
     varied = [alike for field in VARYING for alike in varying(groups, field)]
-    told = {id(g) for alike in varied for g in alike}
+    compared = {id(g) for alike in varied for g in alike}
     tables = [t for field in VARYING for t in varied_tables(groups, field)]
-    return tables if len(told) == len(groups) else [accuracy_table(groups), *tables]
+    return tables if len(compared) == len(groups) else [accuracy_table(groups), *tables]
 
 
 def group_tables(group: Group, before: str = "") -> list[Table]:
     """The tables of one group; `before` is put before their titles."""
-    made = (learning_table(group), novelty_table(group), cost_table(group))
-    return [replace(t, title=before + t.title) for t in made if t.rows]
+    every = (learning_table(group), novelty_table(group), cost_table(group))
+    return [replace(t, title=before + t.title) for t in every if t.rows]
 
 
 def accuracy_table(groups: Sequence[Group]) -> Table:
@@ -72,12 +74,13 @@ def varied_tables(groups: Sequence[Group], field: str) -> list[Table]:
 
 def _accuracies(title: str, groups: Sequence[Group], names: Sequence[str]) -> Table:
     """A column of accuracies per group, and the paper's beside it where it has the same cell."""
-    found = ordered(groups)
-    columns, cells = ["method"], [list[Cell](found)]
+    names_of_methods = ordered(groups)
+    columns = ["method"]
+    cells = [list[Cell](names_of_methods)]
     for group, name in zip(groups, names, strict=True):
         columns.append(name)
-        cells.append([group.accuracy(m) for m in found])
-        printed: list[Cell] = [paper_value(m, group) for m in found]
+        cells.append([group.accuracy(m) for m in names_of_methods])
+        printed: list[Cell] = [paper_value(m, group) for m in names_of_methods]
         if any(v is not None for v in printed):
             columns.append("paper")
             cells.append(printed)
@@ -92,6 +95,7 @@ def learning_table(group: Group) -> Table:
     def row(m: str) -> tuple[Cell, ...]:
         accuracy = group.accuracy(m)
         missed = [r["classes_missed"] for r in group.of(m, last)]
+        believes = methods[m].believe is not None
         return (
             accuracy,
             str(accuracy.n) if accuracy else None,
@@ -99,9 +103,9 @@ def learning_table(group: Group) -> Table:
             count(group.per_stream(m, lambda r: r["labels_used"])),
             group.per_stream(m, lambda r: r["novel_queried"] / r["labels_used"] if r["labels_used"] else None),
             count(Value.of(missed)) if missed else None,
-            count(group.per_stream(m, lambda r: r["pseudo_labels"])) if methods[m].pseudo else None,
+            count(group.per_stream(m, lambda r: r["pseudo_labels"])) if believes else None,
             group.per_stream(m, lambda r: r["pseudo_label_accuracy"]),
-            group.per_stream(m, _recall) if methods[m].pseudo else None,
+            group.per_stream(m, _recall) if believes else None,
         )
 
     columns = (
@@ -132,7 +136,7 @@ def _recall(row: Row) -> float | None:
 
 def novelty_table(group: Group) -> Table:
     """AUROC and AUPR of novelty: the first score, the second, and the last, over what is still in the pool."""
-    reads = [(of_iteration(name, i)) for name in ("auroc", "aupr") for i in (0, 1, -1)]
+    reads = [of_round(name, i) for name in ("auroc", "aupr") for i in (0, 1, -1)]
 
     def row(m: str) -> tuple[Cell, ...]:
         return tuple(group.per_stream(m, read) for read in reads)
@@ -150,7 +154,8 @@ def novelty_table(group: Group) -> Table:
 def by_novelty(method: str) -> bool:
     """Whether a method chooses by S⁰ and Sⁱ whom to ask or what to believe."""
     m = methods[method]
-    return m.score == "novelty" and (bool(m.pseudo) or m.first != "random")
+    chooses = m.believe is not None or not isinstance(m.first, Random)
+    return isinstance(m.learner, Novelty) and chooses
 
 
 def cost_table(group: Group) -> Table:

@@ -13,8 +13,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cual.loop.adaptation import Adaptation
 from cual.agent import Agent
+from cual.loop.adaptation import Adaptation
 from cual.methods import Method, methods
 from cual.pool import Pool, check_width
 from cual.types import AnyArray, ArrayLike, FloatArray, Label

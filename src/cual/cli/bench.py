@@ -1,7 +1,7 @@
 """`cual bench run` and `cual bench report`: flags and progress bars around `cual.bench`."""
 
 import math
-from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from cual.cli.output import err, out
+from cual.errors import BadOption
 
 if TYPE_CHECKING:
     from cual.bench import formats, progress
@@ -48,14 +49,16 @@ def run(
     skip: Annotated[float, typer.Option(help="Share of skipped answers.")] = 0.0,
     option: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Change an option of all methods; may be repeated."),
+        typer.Option(
+            metavar="NAME=VALUE", help="Change an option of all methods, as in cual fit; may be repeated."
+        ),
     ] = None,
     features_dir: Annotated[
         Path, typer.Option(metavar="DIR", help="With --preset: where the features lie.")
     ] = Path("features"),
     only: Annotated[
-        str | None, typer.Option(help="With --preset or --config: runs whose name contains this.")
-    ] = None,
+        str, typer.Option(metavar="NAME", help="With --preset or --config: runs whose name contains this.")
+    ] = "",
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     jobs: Annotated[int, typer.Option(help="Streams side by side, one process each.")] = 1,
 ) -> None:
@@ -67,37 +70,36 @@ def run(
 
     [cyan]cual bench run --preset smoke --out results/smoke[/cyan]
     """
-    from cual.bench.__main__ import chosen, names, numbers
     from cual.bench.jobs import run as run_bench
+    from cual.bench.presets import presets
+    from cual.bench.settings import Setting, called_like, from_yaml
     from cual.cli.reading import check_device, read_budget, read_options
-    from cual.errors import BadOption
 
     if sum(way is not None for way in (features, preset, config)) != 1:
         raise BadOption("say what to run with one of --features, --preset and --config")
-    try:
-        seed_numbers = numbers(seeds)
-    except ValueError:
-        raise BadOption(f"--seeds takes whole numbers like 0,1,2, not {seeds!r}") from None
-    asked = Namespace(
-        features=features,
-        preset=preset,
-        config=config,
-        methods=names(methods),
-        seeds=seed_numbers,
-        first=first,
-        increment=increment,
-        budget=read_budget(budget),
-        buffer=buffer,
-        reuse=not no_reuse,
-        rarity=rarity,
-        wrong=wrong,
-        skip=skip,
-        option=list(read_options(option or []).items()),
-        features_dir=features_dir,
-        only=only,
-        device=check_device(device),
-    )
-    settings = chosen(asked)
+    device = check_device(device)
+    settings: Setting | dict[str, Setting]
+    if features is not None:
+        settings = Setting(
+            features,
+            methods=_names(methods),
+            seeds=_seeds(seeds),
+            first=first,
+            increment=increment,
+            budget=read_budget(budget),
+            buffer=buffer,
+            rarity=rarity,
+            reuse=not no_reuse,
+            wrong=wrong,
+            skip=skip,
+            device=device,
+            options=read_options(option or []),
+        )
+    elif preset is not None:
+        settings = called_like(presets[preset](device, features_dir), only)
+    else:
+        named = from_yaml(config) if config is not None else {}
+        settings = called_like({name: replace(each, device=device) for name, each in named.items()}, only)
     with Tasks() as tell:
         folders = run_bench(settings, output, jobs, tell)
     for folder in folders:
@@ -120,6 +122,21 @@ def report(
 
     out.print(terminal(folder), highlight=False, markup=False, soft_wrap=True)
     out.print(f"report in {escape(str(write_report(folder, output)))}", highlight=False, soft_wrap=True)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """
+    >>> _names("cual, er-entropy")
+    ('cual', 'er-entropy')
+    """
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in _names(text))
+    except ValueError:
+        raise BadOption(f"--seeds takes whole numbers like 0,1,2, not {text!r}") from None
 
 
 class Tasks:

@@ -21,8 +21,9 @@ def list_() -> None:
 
     table = Table("name", "what", "holds", "licence", "from")
     for name in datasets:
-        this = datasets[name]
-        table.add_row(name, escape(this.summary), this.expected, escape(this.licence), this.homepage)
+        dataset = datasets[name]
+        licence = escape(dataset.licence)
+        table.add_row(name, escape(dataset.summary), dataset.expected, licence, dataset.homepage)
     out.print(table)
 
 
@@ -51,15 +52,15 @@ def get(
 
     target, bars = output or Path("data") / name, Bars()
     try:
-        told = prepare(name, target, root, bars)
+        summary = prepare(name, target, root, bars)
     finally:
         bars.clear()
     out.print(
         pairs(
             {
-                "dataset": escape(told["summary"]),
-                "holds": f"{len(told['classes'])} classes, {told['images']} images",
-                "licence": escape(told["licence"]),
+                "dataset": escape(summary["summary"]),
+                "holds": f"{len(summary['classes'])} classes, {summary['images']} images",
+                "licence": escape(summary["licence"]),
                 "folder": escape(str(target)),
             }
         ),

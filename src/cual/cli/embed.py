@@ -99,24 +99,24 @@ def embed(
     if to_file and output.exists():
         raise BadOption(f"{output} exists; delete it, or give another name")
     folder = output.with_name(f".{output.name}.parts") if to_file else output
-    held = open_source(source, Columns(text, label, id_column))
+    items = open_source(source, Columns(text, label, id_column))
     bars = Bars()
     try:
         setup = _setup(device, precision, weights, sha256, bars)
-        chosen = make(encoder or default(held.kind), setup)
+        chosen = make(encoder or default(items.kind), setup)
     finally:
         bars.clear()
     with _display() as shown:
-        bar = shown.add_task(f"encoding {held.kind}s", total=None)
+        bar = shown.add_task(f"encoding {items.kind}s", total=None)
 
         def progress(stage: str, done: int, total: int) -> None:
             shown.update(bar, completed=done, total=total)
 
-        outcome = embed(held, chosen, folder, dtype, batch, workers, progress)
+        outcome = embed(items, chosen, folder, dtype, batch, workers, progress)
     listed = folder / SKIPPED
     if to_file:
-        listed = _as_file(held, folder, output)
-    _summarise(held, chosen, outcome, output, listed)
+        listed = _as_file(items, folder, output)
+    _summarise(items, chosen, outcome, output, listed)
     if not outcome.encoded + outcome.reused:
         raise typer.Exit(1)
 
@@ -197,11 +197,11 @@ def _as_file(source: "Source", folder: Path, file: Path) -> Path:
         shutil.copyfile(folder / SKIPPED, listed)
     # Only what the source has now: the folder may be left from a run on another one that was ended.
     try:
-        held = current(source, FeaturesFolder.open(folder)).features()
+        table = current(source, FeaturesFolder.open(folder)).features()
     except BadFile:  # not one could be read, which the list and the exit code say
         pass
     else:
-        write(file, Features(np.asarray(held.X), held.y, held.ids, encoder=held.encoder))
+        write(file, Features(np.asarray(table.X), table.y, table.ids, encoder=table.encoder))
     shutil.rmtree(folder)
     return listed
 
@@ -223,19 +223,19 @@ def _summarise(source: "Source", encoder: Any, outcome: "Outcome", output: Path,
 
 def _tell_of(source: "Source", outcome: "Outcome") -> None:
     if outcome.encoded:
-        said = (
+        message = (
             f"encoded {counted(outcome.encoded, source.kind)} of {source.path}, {outcome.reused} from the cache"
         )
-        err.print(escape(said), highlight=False, soft_wrap=True)
+        err.print(escape(message), highlight=False, soft_wrap=True)
     _warn(outcome, "")
 
 
 def _warn(outcome: "Outcome", more: str) -> None:
     if outcome.skipped:
         first = outcome.skipped[0]
-        said = f"{len(outcome.skipped)} could not be read and were skipped: {first.source} ({first.reason})"
-        said += ", …" + more if len(outcome.skipped) > 1 else more
-        err.print(escape(said), style="yellow", highlight=False, soft_wrap=True)
+        message = f"{len(outcome.skipped)} could not be read and were skipped: {first.source} ({first.reason})"
+        message += ", …" + more if len(outcome.skipped) > 1 else more
+        err.print(escape(message), style="yellow", highlight=False, soft_wrap=True)
 
 
 class _Rate(ProgressColumn):

@@ -16,8 +16,8 @@ from cual.cli.output import Bars, check_free, err, listed, out, pairs
 from cual.errors import BadOption, CualError
 
 if TYPE_CHECKING:
-    from cual.loop.adaptation import Adaptation
     from cual.bridges.label_studio import Bridge, LabelStudio, Source
+    from cual.loop.adaptation import Adaptation
 
 STUDIO_TOKEN, SERVICE_TOKEN = "LABEL_STUDIO_API_KEY", "CUAL_TOKEN"
 app = typer.Typer(
@@ -109,24 +109,26 @@ def adapt(
     from cual.pool import Pool
 
     check_free(output, force)
-    wanted, bars, folder = read_budget(budget), Bars(), task or output.with_name(output.name + ".task")
+    wanted = read_budget(budget)
+    bars = Bars()
+    folder = task or output.with_name(output.name + ".task")
     with _connected(studio) as there:
         before = Agent.load(agent, check_device(device))
-        held = encoded(pool, None, weights, device, before.encoder)
-        before.check_encoder(held.encoder, str(pool))
-        this = open_task(folder, agent, before, Pool(held.X, held.ids), wanted, bars)
-        source = FolderSource(this, folder, *showing(show or pool))
+        table = encoded(pool, None, weights, device, before.encoder)
+        before.check_encoder(table.encoder, str(pool))
+        adaptation = open_task(folder, agent, before, Pool(table.X, table.ids), wanted, bars)
+        source = FolderSource(adaptation, folder, *showing(show or pool))
         try:
             bridge = _run(source, there, project, title, every, webhook, webhook_url, bars)
             if sys.stdin.isatty():
                 out.input("No more questions. Annotations can be corrected until you press Enter: ")
                 bridge.pull()
-            after = this.finish()
+            after = adaptation.finish()
         finally:
             bars.clear()
             source.close()
     after.save(output)
-    _summarise(this, output)
+    _summarise(adaptation, output)
 
 
 @app.command(no_args_is_help=True)
@@ -154,11 +156,11 @@ def attach(
     from cual.bridges.label_studio import ServiceSource
     from cual.client import Client
 
-    found = re.fullmatch(r"(https?://.+?)/adaptations/(\d{1,9})(/.*)?", adaptation)
-    if found is None:
+    address = re.fullmatch(r"(https?://.+?)/adaptations/(\d{1,9})(/.*)?", adaptation)
+    if address is None:
         raise BadOption(f"{adaptation!r} is not like http://HOST:PORT/adaptations/3")
-    with Client(found[1], _secret(SERVICE_TOKEN)) as client, _connected(studio) as there:
-        source = ServiceSource(client, int(found[2]))
+    with Client(address[1], _secret(SERVICE_TOKEN)) as client, _connected(studio) as there:
+        source = ServiceSource(client, int(address[2]))
         _run(source, there, project, title, every, webhook, webhook_url, Bars())
         out.print(f"{escape(adaptation)}: {escape(source.task.state.next)}", highlight=False)
 
@@ -176,9 +178,9 @@ def _run(
     """Ask until nothing is open; ends the command where it is interrupted."""
     from cual.bridges.label_studio import Bridge, Receiver
 
-    def report(said: str) -> None:
+    def report(message: str) -> None:
         bars.clear()
-        err.print(escape(said), highlight=False, soft_wrap=True)
+        err.print(escape(message), highlight=False, soft_wrap=True)
 
     bridge = Bridge(source, studio, project, title, report)
     report(f"People answer at {bridge.url}")
@@ -214,10 +216,10 @@ def _connected(url: str) -> "LabelStudio":
 
 def _secret(variable: str) -> str:
     """A token; not from the command line, which everybody on the machine can read."""
-    held = os.environ.get(variable, "").strip()
-    if not held:
+    token = os.environ.get(variable, "").strip()
+    if not token:
         raise BadOption(f"put an access token into the environment variable {variable}")
-    return held
+    return token
 
 
 def _summarise(task: "Adaptation", output: Path) -> None:

@@ -11,8 +11,8 @@ from cual.cli.embed import EncoderName, Weights, encoded
 from cual.cli.output import Bars, check_free, listed, out, pairs
 
 if TYPE_CHECKING:
-    from cual.loop.adaptation import Adaptation
     from cual.agent import Agent
+    from cual.loop.adaptation import Adaptation
 
 Features_ = Annotated[
     Path,
@@ -47,7 +47,10 @@ def fit(
     ] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Change an option of the method; may be repeated."),
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Change an option of the method, or of one of its parts (PART.NAME=VALUE); may be repeated.",
+        ),
     ] = None,
     encoder: EncoderName = None,
     weights: Weights = None,
@@ -62,7 +65,7 @@ def fit(
 
     [cyan]cual fit first.parquet -o v0.agent --method er-entropy --seed 1 --buffer 5000[/cyan]
 
-    [cyan]cual fit first.npz -o v0.agent --option alpha=0.1 --option head_options.hidden=1024[/cyan]
+    [cyan]cual fit first.npz -o v0.agent --option learner.crowd_weight=1 --option head.shrink=1[/cyan]
 
     [cyan]cual fit photos -o v0.agent --encoder efficientnet-lite0[/cyan]
     """
@@ -74,15 +77,15 @@ def fit(
     options = read_options(option or [])
     chosen = methods[method].but(**(options if buffer is None else {**options, "buffer": buffer}))
     check_device(device)
-    held = encoded(features, encoder, weights, device)
+    table = encoded(features, encoder, weights, device)
     bars = Bars()
     try:
-        agent = Agent.fit(held.X, held.labels(), chosen, seed, device, progress=bars, encoder=held.encoder)
+        agent = Agent.fit(table.X, table.labels(), chosen, seed, device, progress=bars, encoder=table.encoder)
     finally:
         bars.clear()
     agent.save(output)
     out.print(
-        f"{escape(str(output))}: {len(agent.names)} classes learned from {len(held)} samples", highlight=False
+        f"{escape(str(output))}: {len(agent.names)} classes learned from {len(table)} samples", highlight=False
     )
 
 
@@ -141,27 +144,28 @@ def adapt(
     from cual.pool import Pool
 
     check_free(output, force)
-    wanted, bars = read_budget(budget), Bars()
+    wanted = read_budget(budget)
+    bars = Bars()
     before = Agent.load(agent, check_device(device))
-    held = encoded(pool, None, weights, device, before.encoder)
-    before.check_encoder(held.encoder, str(pool))
-    unlabelled = Pool(held.X, held.ids)
+    table = encoded(pool, None, weights, device, before.encoder)
+    before.check_encoder(table.encoder, str(pool))
+    unlabelled = Pool(table.X, table.ids)
     answers = None if labels is None else read_answers(labels, before.names, unlabelled.ids)
     kept = task or output.with_name(output.name + ".task")
     folder = kept if answers is None else task
-    this = open_task(folder, agent, before, unlabelled, wanted, bars)
+    adaptation = open_task(folder, agent, before, unlabelled, wanted, bars)
     try:
         if answers is None:
-            ask_person(this, kept, bars)
+            ask_person(adaptation, kept, bars)
         else:
-            from_file(this, folder, answers)
-        after = this.finish()
+            from_file(adaptation, folder, answers)
+        after = adaptation.finish()
     finally:
         bars.clear()
         if ledger is not None:
-            write_ledger(ledger, this)
+            write_ledger(ledger, adaptation)
     after.save(output)
-    _summarise(this, after, output)
+    _summarise(adaptation, after, output)
 
 
 def predict(
@@ -191,11 +195,11 @@ def predict(
     if output is not None:
         check_free(output, force)
     loaded = Agent.load(agent, check_device(device))
-    held = encoded(features, None, weights, device, loaded.encoder)
-    loaded.check_encoder(held.encoder, str(features))
+    table = encoded(features, None, weights, device, loaded.encoder)
+    loaded.check_encoder(table.encoder, str(features))
     bars = Bars()
     try:
-        rows = predicted(loaded, held, bars)
+        rows = predicted(loaded, table, bars)
     finally:
         bars.clear()
     write_csv(rows, output)

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 from rich.markup import escape
 
-from cual.loop.adaptation import Adaptation
 from cual.cli.output import counted, out
 from cual.cli.reading import read_label
 from cual.errors import CualError
 from cual.labels import SKIP, Answer, ClassNames
+from cual.loop import events
+from cual.loop.adaptation import Adaptation
 from cual.types import Label
 
 KEYS = """Type the name of its class, known or new. Enter takes the suggestion.
@@ -25,19 +26,19 @@ class LeftOpen(Exception):
 
 @dataclass(frozen=True)
 class Question:
-    """One sample to ask about; `told` is what was answered before, where a person goes back to it."""
+    """One sample to ask about; `before` is what was answered already, where a person goes back to it."""
 
     query: str
     sample: Label
     score: float
     zone: str
     suggestion: Label | None
-    told: Answer | None = None
+    before: Answer | None = None
 
     @property
     def default(self) -> Answer | None:
         """What Enter stands for."""
-        return self.suggestion if self.told is None else self.told
+        return self.suggestion if self.before is None else self.before
 
 
 class Questions:
@@ -52,7 +53,8 @@ class Questions:
     """
 
     def __init__(self, task: Adaptation, keep: Callable[[], None]) -> None:
-        self._task, self._keep = task, keep
+        self._task = task
+        self._keep = keep
 
     def run(self) -> None:
         """Ask until nothing is open. Raises `LeftOpen`, or EOFError where the input ends."""
@@ -63,7 +65,7 @@ class Questions:
             if query.id != asked:
                 asked = query.id
                 out.print(
-                    f"\n[bold]Round {query.iteration + 1}[/bold]: {counted(len(query), 'question')}",
+                    f"\n[bold]Round {query.round + 1}[/bold]: {counted(len(query), 'question')}",
                     highlight=False,
                 )
                 out.print(str(self._task.outlook), style="dim", highlight=False)
@@ -127,9 +129,9 @@ class Questions:
     def _show(self, question: Question) -> None:
         number = f"{self._task.labels_used} of {self._task.budget} labels used"
         zone = f"[{COLOURS[question.zone]}]{question.zone}[/]"
-        told = "" if question.told is None else f"  answered {_shown(question.told)}"
+        before = "" if question.before is None else f"  answered {_shown(question.before)}"
         sample = f"[bold]{escape(str(question.sample))}[/bold]"
-        score = f"score {question.score:.4g}, {zone}{told}"
+        score = f"score {question.score:.4g}, {zone}{before}"
         out.print(f"{sample}  {score}  [dim]{number}[/dim]", highlight=False)
 
     def _prompt(self, question: Question) -> str:
@@ -150,8 +152,8 @@ class Questions:
 
     def _answered(self, back: int) -> Question | None:
         """The sample that was answered last, or `back` answers before that."""
-        told = [row["sample"] for row in self._task.journal if row["event"] == "told"]
-        order = list(dict.fromkeys(reversed(told)))
+        answered = [row["sample"] for row in self._task.journal if row["event"] in events.ANSWERS]
+        order = list(dict.fromkeys(reversed(answered)))
         if back >= len(order):
             return None
         row = next(row for row in self._task.ledger if row["sample"] == order[back])

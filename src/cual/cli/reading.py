@@ -32,25 +32,43 @@ def check_device(device: str) -> str:
 
 
 def read_options(texts: Iterable[str]) -> dict[str, Any]:
-    """Options of a method from ``name=value`` texts; a dot reaches into options that hold several.
+    """Options of a method from ``name=value`` texts; each dot reaches into a part.
 
-    >>> read_options(["alpha=0.1", "then=top", "head_options.hidden=256"])
-    {'alpha': 0.1, 'then': 'top', 'head_options': {'hidden': 256}}
+    >>> read_options(["rounds=4", "then=top", "believe.alpha=0.1", "learner.uncertainty.variance=0.9"])
+    {'rounds': 4, 'then': 'top', 'believe': {'alpha': 0.1}, 'learner': {'uncertainty': {'variance': 0.9}}}
+
+    A part may be named and changed, in any order:
+
+    >>> read_options(["head.shrink=1", "head=ridge"])
+    {'head': {'shrink': 1, 'name': 'ridge'}}
     """
-    held: dict[str, Any] = {}
+    given: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")
-        name, dot, inner = key.partition(".")
-        if not equals or not name or (dot and not inner):
-            raise BadOption(f"--option takes name=value, for example alpha=0.1, not {text!r}")
-        try:
-            read = json.loads(value)
-        except ValueError:
-            read = value
-        if dot:
-            read = {**options.named(name, held.get(name, {})), inner: read}
-        held[name] = read
-    return held
+        *parts, name = key.split(".")
+        if not equals or not all([*parts, name]):
+            raise BadOption(f"--option takes name=value, for example believe.alpha=0.1, not {text!r}")
+        inner = given
+        for part in parts:
+            inner[part] = _part_options(part, inner.get(part, {}))
+            inner = inner[part]
+        read = _read_value(value)
+        before = inner.get(name)
+        inner[name] = {**before, **_part_options(name, read)} if isinstance(before, dict) else read
+    return given
+
+
+def _read_value(text: str) -> Any:
+    """JSON where it is that, else the text itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _part_options(part: str, given: Any) -> dict[str, Any]:
+    """What is given for a part, as options by name: a plain name is one of them."""
+    return {"name": given} if isinstance(given, str) else options.named(part, given)
 
 
 def read_label(text: str, names: ClassNames) -> Label:

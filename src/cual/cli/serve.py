@@ -104,14 +104,16 @@ def serve(
     if restore is not None:
         opened_workspace(workspace, database, restore=restore).close()
         err.print(f"{workspace}: restored from {restore}", highlight=False, markup=False)
-    with supervisor.claimed(workspace) as told, supervisor.listen(host, port) as held:
-        settings = Settings(host, int(held.getsockname()[1]), tuple(name or ()), tls_cert is not None, proxy)
+    with supervisor.claimed(workspace) as announce, supervisor.listen(host, port) as listener:
+        settings = Settings(
+            host, int(listener.getsockname()[1]), tuple(name or ()), tls_cert is not None, proxy
+        )
         opened = opened_workspace(workspace, database, root or ())
         try:
             opened.empty_uploads()
-            told(settings.url)
+            announce(settings.url)
             tls = (tls_cert, tls_key) if tls_cert is not None and tls_key is not None else None
-            _run(opened, settings, held, tls, database, format, open)
+            _run(opened, settings, listener, tls, database, format, open)
         finally:
             opened.close()
 
@@ -119,7 +121,7 @@ def serve(
 def _run(
     workspace: "Workspace",
     settings: "Settings",
-    held: "socket",
+    listener: "socket",
     tls: tuple[Path, Path] | None,
     database: str | None,
     format: Literal["json", "text"],
@@ -144,7 +146,7 @@ def _run(
         if open and not _opened(address):
             err.print("There is no browser to open it with here.", style="yellow")
 
-    supervisor.run(app, settings, held, worker, tls, started)
+    supervisor.run(app, settings, listener, worker, tls, started)
 
 
 def _opened(address: str) -> bool:
@@ -170,12 +172,12 @@ def _write_backup(folder: Path, database: str | None, file: Path) -> None:
     out.print(f"{file}: {file.stat().st_size:,} bytes", highlight=False, markup=False)
 
 
-def _log_format(said: str | None) -> Literal["json", "text"]:
-    if said is None:
+def _log_format(name: str | None) -> Literal["json", "text"]:
+    if name is None:
         return "text" if sys.stderr.isatty() else "json"
-    if said not in ("json", "text"):
-        raise BadOption(f"--log-format is json or text, not {said!r}")
-    return said
+    if name not in ("json", "text"):
+        raise BadOption(f"--log-format is json or text, not {name!r}")
+    return name
 
 
 def _user() -> str:

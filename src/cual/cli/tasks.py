@@ -10,13 +10,13 @@ import torch
 import typer
 from rich.markup import escape
 
-from cual.loop.adaptation import STATE, Adaptation
 from cual.agent import Agent
-from cual.loop.budget import count_labels
 from cual.cli.output import Bars, counted, err, listed
 from cual.cli.questions import LeftOpen, Questions
 from cual.errors import BadOption
 from cual.labels import SKIP, Answer
+from cual.loop.adaptation import AGENT, Adaptation, is_saved
+from cual.loop.budget import count_labels
 from cual.pool import Pool
 from cual.storage import write_bytes
 from cual.types import Label
@@ -26,12 +26,12 @@ def open_task(
     folder: Path | None, agent_file: Path, agent: Agent, pool: Pool, budget: float | int, bars: Bars
 ) -> Adaptation:
     """The adaptation that lies in `folder`, or else a new one; what lies there must be of the same inputs."""
-    if folder is None or not (folder / STATE).exists():
+    if folder is None or not is_saved(folder):
         return agent.adapt(pool, budget, progress=bars)
     task = Adaptation.load(folder, agent.device, bars)
     wanted = count_labels(budget, len(pool), agent.method.budget_factor)
     differs = ""
-    if not filecmp.cmp(agent_file, folder / "agent.safetensors", shallow=False):
+    if not filecmp.cmp(agent_file, folder / AGENT, shallow=False):
         differs = "of another agent"
     elif not _same(task.pool, pool):
         differs = "of another pool"
@@ -76,7 +76,8 @@ def ask_person(task: Adaptation, folder: Path, bars: Bars) -> None:
         task.save(folder)
 
     keep()
-    code, said = 0, ""
+    code = 0
+    reason = ""
     try:
         return Questions(task, keep).run()
     except LeftOpen:
@@ -84,11 +85,12 @@ def ask_person(task: Adaptation, folder: Path, bars: Bars) -> None:
     except KeyboardInterrupt:
         code = 130
     except EOFError:
-        code, said = 1, "the input ended before the last question; "
+        code = 1
+        reason = "the input ended before the last question; "
     bars.clear()
     kept = f"{counted(len(task.answers), 'answer')} kept in {folder}"
-    saved = f"\n{said}{kept}; the same command goes on from there"
-    err.print(escape(saved), highlight=False, soft_wrap=True)
+    message = f"\n{reason}{kept}; the same command goes on from there"
+    err.print(escape(message), highlight=False, soft_wrap=True)
     raise typer.Exit(code)
 
 

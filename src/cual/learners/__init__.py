@@ -2,10 +2,12 @@
 
 from cual.learners.base import (
     Accepted,
+    Detector,
     Knowledge,
     Learner,
     ModelsClasses,
     Scored,
+    SeesTogether,
     ShortTerm,
     learners,
     long_term_lesson,
@@ -16,6 +18,7 @@ from cual.learners.prototypes import Prototypes
 
 __all__ = [
     "Accepted",
+    "Detector",
     "Hesitation",
     "Knowledge",
     "Learner",
@@ -23,6 +26,7 @@ __all__ = [
     "Novelty",
     "Prototypes",
     "Scored",
+    "SeesTogether",
     "ShortTerm",
     "learners",
     "long_term_lesson",

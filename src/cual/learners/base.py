@@ -3,7 +3,7 @@
 The learners are beside this file. Whom to ask and what to believe is decided elsewhere, from their scores.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -17,7 +17,7 @@ from cual.pool import Pool
 from cual.registry import Registry
 from cual.replay import Replay
 from cual.types import FloatArray, IntArray
-from cual.uncertainty import ClassModel, Threshold, Uncertainty
+from cual.uncertainty import ClassModel, Threshold, Uncertainty, t_inner
 
 
 class Knowledge(Protocol):
@@ -118,6 +118,31 @@ class ShortTerm(Protocol):
         ...
 
 
+class Detector(Protocol):
+    """Tells novel samples one by one, by what an agent knows."""
+
+    @property
+    def threshold(self) -> Threshold:
+        """Above which `novelty` speaks for a class that is not known."""
+        ...
+
+    def novelty(self, X: Tensor) -> Tensor:
+        """How novel samples look (n,): the higher, the more novel."""
+        ...
+
+
+@dataclass(frozen=True)
+class ByScore:
+    """A detector whose threshold is T_inner: `stds` deviations above the mean score of the validation set."""
+
+    novelty: Callable[[Tensor], Tensor]
+    threshold: Threshold
+
+    @classmethod
+    def of(cls, novelty: Callable[[Tensor], Tensor], validation: Tensor, stds: float) -> "ByScore":
+        return cls(novelty, t_inner(novelty(validation), stds))
+
+
 class Learner(Protocol):
     """The part of a method that makes A_s; its constructor's parameters are its options."""
 
@@ -134,12 +159,8 @@ class Learner(Protocol):
         """A_s for one pool."""
         ...
 
-    def novelty(self, agent: Knowledge, X: Tensor) -> Tensor:
-        """How novel samples look without a pool, one by one (n,): the higher, the more novel."""
-        ...
-
-    def threshold(self, agent: Knowledge, stds: float) -> Threshold:
-        """Above which `novelty` speaks for a class that is not known; `stds` is the method's, for T_inner."""
+    def detector(self, agent: Knowledge, stds: float) -> "Detector":
+        """What tells novel samples without a pool; `stds` is the method's, for T_inner."""
         ...
 
 
@@ -149,6 +170,15 @@ class ModelsClasses(Protocol):
 
     @property
     def uncertainty(self) -> Uncertainty[Any]: ...
+
+
+@runtime_checkable
+class SeesTogether(Protocol):
+    """A learner that tells novel samples better where it sees many of them together."""
+
+    def novelty_together(self, agent: Knowledge, pool: Pool) -> tuple[Tensor, Threshold]:
+        """How novel the samples of a pool look, and above which score they probably are."""
+        ...
 
 
 learners: Registry[type[Learner]] = Registry("learner")

@@ -15,6 +15,8 @@ from cual.errors import BadOption
 from cual.heads import Head
 from cual.learners.base import (
     Accepted,
+    ByScore,
+    Detector,
     Knowledge,
     Scored,
     ShortTerm,
@@ -28,7 +30,6 @@ from cual.registry import options_of
 from cual.seeds import generator
 from cual.storage import section
 from cual.types import FloatArray, IntArray
-from cual.uncertainty import Threshold, t_inner
 
 MEASURES = {"entropy": entropy, "margin": closeness}
 
@@ -60,13 +61,13 @@ class Hesitation:
     def begin(self, agent: Knowledge, pool: Pool) -> ShortTerm:
         return HesitationLearner(self, agent, pool)
 
-    def novelty(self, agent: Knowledge, X: Tensor) -> Tensor:
-        """The measure of what the long-term head says."""
-        return torch.from_numpy(self.of(softmax(agent.head.logits(X))))
+    def detector(self, agent: Knowledge, stds: float) -> Detector:
+        """The measure of what the long-term head says, and its T_inner."""
 
-    def threshold(self, agent: Knowledge, stds: float) -> Threshold:
-        """T_inner of the validation set."""
-        return t_inner(self.novelty(agent, agent.validation.X), stds)
+        def novelty(X: Tensor) -> Tensor:
+            return torch.from_numpy(self.of(softmax(agent.head.logits(X))))
+
+        return ByScore.of(novelty, agent.validation.X, stds)
 
     def of(self, probabilities: FloatArray) -> FloatArray:
         """How much each row of class probabilities hesitates."""

@@ -9,12 +9,21 @@ from torch import Tensor
 
 from cual import options
 from cual.heads import Head, Lesson, Linear, Samples
-from cual.learners.base import Accepted, Knowledge, Scored, ShortTerm, head_probabilities, learners
+from cual.learners.base import (
+    Accepted,
+    ByScore,
+    Detector,
+    Knowledge,
+    Scored,
+    ShortTerm,
+    head_probabilities,
+    learners,
+)
 from cual.pool import Pool
 from cual.seeds import generator
 from cual.storage import section
 from cual.types import FloatArray, IntArray
-from cual.uncertainty import FRE, ClassModel, Threshold, Uncertainty, s0, si, t_inner, uncertainties
+from cual.uncertainty import FRE, ClassModel, Uncertainty, s0, si, uncertainties
 
 
 @learners.add("novelty")
@@ -53,13 +62,13 @@ class Novelty:
     def begin(self, agent: Knowledge, pool: Pool) -> ShortTerm:
         return NoveltyLearner(self, agent, pool)
 
-    def novelty(self, agent: Knowledge, X: Tensor) -> Tensor:
-        """S⁰: the distance to the nearest known class."""
-        return s0(self.uncertainty.distances(X, agent.models))
+    def detector(self, agent: Knowledge, stds: float) -> Detector:
+        """S⁰, the distance to the nearest known class, and its T_inner."""
 
-    def threshold(self, agent: Knowledge, stds: float) -> Threshold:
-        """T_inner of S⁰, from the validation set."""
-        return t_inner(self.novelty(agent, agent.validation.X), stds)
+        def novelty(X: Tensor) -> Tensor:
+            return s0(self.uncertainty.distances(X, agent.models))
+
+        return ByScore.of(novelty, agent.validation.X, stds)
 
 
 class NoveltyLearner:

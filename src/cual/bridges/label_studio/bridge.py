@@ -74,7 +74,9 @@ class Bridge:
         self._choices: set[str] = set()
         self._refused: dict[Where, str] = {}
         self._to_name = labelling.SAMPLE
-        self.project: Final = self._found() or self._made(title) if project is None else project
+        if project is None:
+            project = self._existing_project() or self._new_project(title)
+        self.project: Final = project
         """The id of the project."""
         self._add_classes()
 
@@ -123,14 +125,15 @@ class Bridge:
     def pull(self) -> set[Where]:
         """Tell what was annotated since; the questions that are in Label Studio."""
         annotations: dict[Where, list[Json]] = {}
-        for where, found in self._tasks():
-            annotations.setdefault(where, []).extend(found)
-        classes, said = self._source.classes(), self._source.said()
+        for where, of_task in self._tasks():
+            annotations.setdefault(where, []).extend(of_task)
+        classes = self._source.classes()
+        answers_before = self._source.answers()
         changes: dict[str, dict[Label, Answer]] = {}
-        for (query, sample), found in annotations.items():
-            before = said.get(sample)
+        for (query, sample), of_sample in annotations.items():
+            before = answers_before.get(sample)
             try:
-                now = labelling.answer(found, classes)
+                now = labelling.answer(of_sample, classes)
             except BadLabels as error:
                 self._refuse((query, sample), error)
                 continue
@@ -144,10 +147,10 @@ class Bridge:
 
     def add_webhook(self, url: str, secret: str) -> int:
         """Have Label Studio call `url` when something is annotated; in place of what an earlier run left."""
-        for held in self._studio.webhooks(self.project):
-            if held["headers"].get(_OWNER) == self._source.key:
-                self._studio.remove_webhook(held["id"])
-        made = self._studio.add_webhook(
+        for webhook in self._studio.webhooks(self.project):
+            if webhook["headers"].get(_OWNER) == self._source.key:
+                self._studio.remove_webhook(webhook["id"])
+        added = self._studio.add_webhook(
             project=self.project,
             url=url,
             send_payload=False,
@@ -155,7 +158,7 @@ class Bridge:
             actions=ACTIONS,
             headers={SECRET: secret, _OWNER: self._source.key},
         )
-        return int(made["id"])
+        return int(added["id"])
 
     def remove_webhook(self, webhook: int) -> None:
         with suppress(CualError):  # it is gone, or Label Studio is; the next run clears up
@@ -167,12 +170,12 @@ class Bridge:
     def _mark(self) -> str:
         return f"Questions of cual ({self._source.key})"
 
-    def _found(self) -> int | None:
+    def _existing_project(self) -> int | None:
         marked = (p["id"] for p in self._studio.projects() if self._mark in (p["description"] or ""))
         return next(marked, None)
 
-    def _made(self, title: str) -> int:
-        made = self._studio.add_project(
+    def _new_project(self, title: str) -> int:
+        project = self._studio.add_project(
             title=title[:50],
             description=self._mark,
             label_config=labelling.config(self._source.kind, self._source.classes()),
@@ -182,17 +185,17 @@ class Bridge:
             enable_empty_annotation=False,
             skip_queue="IGNORE_SKIPPED",
         )
-        self._report(f"made the project {made['title']!r} ({made['id']})")
-        return int(made["id"])
+        self._report(f"made the project {project['title']!r} ({project['id']})")
+        return int(project["id"])
 
     def _add_classes(self, suggested: Sequence[Label] = ()) -> None:
         """See to it that every class can be chosen."""
         classes, kind = list(dict.fromkeys([*self._source.classes(), *suggested])), self._source.kind
         if self._choices.issuperset([*map(str, classes), CANNOT_TELL]):
             return
-        held = str(self._studio.project(self.project)["label_config"] or "").strip()
-        bare = held in _DEFAULT_CONFIG
-        text = labelling.config(kind, classes) if bare else held
+        config = str(self._studio.project(self.project)["label_config"] or "").strip()
+        bare = config in _DEFAULT_CONFIG
+        text = labelling.config(kind, classes) if bare else config
         more = labelling.missing(text, kind, classes)
         if bare or more:
             text = labelling.extended(text, more)
@@ -238,13 +241,13 @@ class Bridge:
         """Tell all at once, or one by one where not all can be told."""
         try:
             self._source.tell(query, answers)
-            told = list(answers)
+            accepted = list(answers)
         except _CANNOT_BE_TOLD:
-            told = [sample for sample, answer in answers.items() if self._tell_one(query, sample, answer)]
-        for sample in told:
+            accepted = [sample for sample, answer in answers.items() if self._tell_one(query, sample, answer)]
+        for sample in accepted:
             self._refused.pop((query, sample), None)
-        if told:
-            self._report(f"{_counted(len(told), 'answer')} from Label Studio")
+        if accepted:
+            self._report(f"{_counted(len(accepted), 'answer')} from Label Studio")
 
     def _tell_one(self, query: str, sample: Label, answer: Answer) -> bool:
         try:

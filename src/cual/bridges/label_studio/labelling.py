@@ -131,7 +131,7 @@ def answer(annotations: Iterable[Mapping[str, Any]], classes: Sequence[Label]) -
     only if there is no other. `BadLabels` where it names what cannot be a class.
     """
     ranked = [
-        (bool(a.get("ground_truth")), (said := _said(a)) is not None, _when(a), said) for a in annotations
+        (bool(a.get("ground_truth")), (text := _text(a)) is not None, _when(a), text) for a in annotations
     ]
     if not ranked:
         return None
@@ -159,7 +159,7 @@ def label(text: str, classes: Sequence[Label]) -> Label:
     return known.get(name, name)
 
 
-def _said(annotation: Mapping[str, Any]) -> str | None:
+def _text(annotation: Mapping[str, Any]) -> str | None:
     """The text of an annotation: a name that was typed, else the choice; None for "cannot tell" and nothing."""
     if annotation.get("was_cancelled"):
         return None
@@ -172,8 +172,8 @@ def _said(annotation: Mapping[str, Any]) -> str | None:
             typed += [text] if isinstance(text, str) else text
         elif region.get("from_name") == CHOICES:
             chosen += value.get("choices") or []
-    said = next((text for text in (*reversed(typed), *reversed(chosen)) if text.strip()), CANNOT_TELL)
-    return None if said.strip() == CANNOT_TELL else said
+    last = next((text for text in (*reversed(typed), *reversed(chosen)) if text.strip()), CANNOT_TELL)
+    return None if last.strip() == CANNOT_TELL else last
 
 
 def _when(annotation: Mapping[str, Any]) -> datetime:
@@ -195,10 +195,10 @@ def _parsed(text: str) -> xml.Element:
 
 
 def _choices(view: xml.Element) -> xml.Element:
-    found = next((tag for tag in view.iter("Choices") if tag.get("name") == CHOICES), None)
-    if found is None:
+    choices = next((tag for tag in view.iter("Choices") if tag.get("name") == CHOICES), None)
+    if choices is None:
         raise BadOption(
             f'the project\'s labelling config has no <Choices name="{CHOICES}">; give a project without tasks '
             "and without a config of its own, or let one be made"
         )
-    return found
+    return choices

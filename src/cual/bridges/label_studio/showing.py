@@ -40,8 +40,8 @@ def showing(path: Path) -> tuple[Kind, Show]:
             return "text", lambda sample: items[str(sample)].load(0)
         return "image", lambda sample: thumbnail(items[str(sample)].load(LONGEST_SIDE))
     if path.is_dir():
-        held = FeaturesFolder.open(path)
-        files = {str(i): Path(file) for i, file in zip(held.ids, held.sources, strict=True) if file}
+        folder = FeaturesFolder.open(path)
+        files = {str(i): Path(file) for i, file in zip(folder.ids, folder.sources, strict=True) if file}
         if any(file.is_file() for file in files.values()):
             return "image", lambda sample: thumbnail(open_image(files[str(sample)], LONGEST_SIDE))
     return "text", str
@@ -61,7 +61,7 @@ def thumbnail(image: "Image") -> str:
 
 def no_picture(sample: Label, error: Exception) -> str:
     """A picture that says that there is none."""
-    said = html.escape(f"{sample}: {error}"[:100])
-    text = f'<text x="8" y="60" font-size="12">{said}</text>'
+    reason = html.escape(f"{sample}: {error}"[:100])
+    text = f'<text x="8" y="60" font-size="12">{reason}</text>'
     svg = f'<svg xmlns="http://www.w3.org/2000/svg" width="512" height="120">{text}</svg>'
     return f"data:image/svg+xml,{quote(svg)}"

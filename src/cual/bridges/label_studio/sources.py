@@ -49,7 +49,7 @@ class Source(Protocol):
 
     def tell(self, query: str, answers: Mapping[Label, Answer]) -> None: ...
 
-    def said(self) -> Mapping[Label, Answer]:
+    def answers(self) -> Mapping[Label, Answer]:
         """What was told through the bridge, in this run and before it."""
         ...
 
@@ -78,7 +78,7 @@ class FolderSource:
             self._lock.close()
             raise FolderInUse(f"another process asks the questions of {folder} in Label Studio") from None
         self._file, self._saved = folder / "label-studio.json", (-1, "")
-        self._key, self._said = self._read()
+        self._key, self._answers = self._read()
 
     def close(self) -> None:
         """Let another process have the folder."""
@@ -93,8 +93,8 @@ class FolderSource:
         return self.task.ended is not None
 
     def classes(self) -> list[Label]:
-        told = [row["answer"] for row in self.task.ledger if row["answer"] is not None]
-        return list(dict.fromkeys([*self.task.agent.names.names, *told]))
+        answers = [row["answer"] for row in self.task.ledger if row["answer"] is not None]
+        return list(dict.fromkeys([*self.task.agent.names.names, *answers]))
 
     def ask(self) -> list[Question]:
         query = self.task.ask()
@@ -102,17 +102,17 @@ class FolderSource:
         if query is None:
             return []
         columns = zip(query.ids, query.scores, query.zones, query.suggestions, strict=True)
-        return [Question(query.id, query.iteration, *row) for row in columns]
+        return [Question(query.id, query.round, *row) for row in columns]
 
     def tell(self, query: str, answers: Mapping[Label, Answer]) -> None:
         self.task.tell(query, answers)
         self._save()
-        self._said |= answers  # afterwards: what is written here must not be told again, what is not may be
+        self._answers |= answers  # afterwards: what is written here must not be told again, what is not may be
         self._write()
 
-    def said(self) -> Mapping[Label, Answer]:
+    def answers(self) -> Mapping[Label, Answer]:
         there = self.task.answers  # fewer, where the adaptation was put back to an earlier state
-        return {sample: answer for sample, answer in self._said.items() if sample in there}
+        return {sample: answer for sample, answer in self._answers.items() if sample in there}
 
     def show(self, question: Question) -> str:
         try:
@@ -128,21 +128,21 @@ class FolderSource:
 
     def _read(self) -> tuple[str, dict[Label, Answer]]:
         try:
-            held = json.loads(self._file.read_bytes())
-            said = {sample: SKIP if answer is None else answer for sample, answer in held["said"]}
-            return str(held["key"]), said
+            body = json.loads(self._file.read_bytes())
+            answers = {sample: SKIP if answer is None else answer for sample, answer in body["said"]}
+            return str(body["key"]), answers
         except FileNotFoundError:
-            self._key, self._said = f"folder {uuid.uuid4().hex[:16]}", {}
+            self._key, self._answers = f"folder {uuid.uuid4().hex[:16]}", {}
             self._write()
-            return self._key, self._said
+            return self._key, self._answers
         except (ValueError, KeyError, TypeError) as error:
             raise DamagedFile(f"{self._file} is damaged: {error!r}") from error
 
     def _write(self) -> None:
         from cual.storage import write_bytes
 
-        said = [[sample, None if answer is SKIP else answer] for sample, answer in self._said.items()]
-        write_bytes(self._file, json.dumps({"key": self._key, "said": said}, ensure_ascii=False).encode())
+        rows = [[sample, None if answer is SKIP else answer] for sample, answer in self._answers.items()]
+        write_bytes(self._file, json.dumps({"key": self._key, "said": rows}, ensure_ascii=False).encode())
 
 
 class ServiceSource:
@@ -155,11 +155,11 @@ class ServiceSource:
     def __init__(self, client: Client, adaptation: int) -> None:
         self._client, self._url = client, f"/api/adaptations/{adaptation}"
         self.task: RemoteAdaptation = client.adaptation(adaptation)
-        held = client.get(self._url)
-        self._pool = client.pool(int(held["pool"]))
-        self._key = f"service {adaptation} {held['created_at']}"
+        body = client.get(self._url)
+        self._pool = client.pool(int(body["pool"]))
+        self._key = f"service {adaptation} {body['created_at']}"
         self.kind: Kind = "image" if self._pool.kind == "pictures" else "text"
-        self._said = self._mine(str(client.get("/api/me")["name"]))
+        self._answers = self._mine(str(client.get("/api/me")["name"]))
 
     @property
     def key(self) -> str:
@@ -181,10 +181,10 @@ class ServiceSource:
 
     def tell(self, query: str, answers: Mapping[Label, Answer]) -> None:
         self.task.tell(query, answers)
-        self._said |= answers
+        self._answers |= answers
 
-    def said(self) -> Mapping[Label, Answer]:
-        return self._said
+    def answers(self) -> Mapping[Label, Answer]:
+        return self._answers
 
     def show(self, question: Question) -> str:
         row = question.row
@@ -199,10 +199,10 @@ class ServiceSource:
 
     def _mine(self, name: str) -> dict[Label, Answer]:
         """The latest answers of one person."""
-        said: dict[Label, Answer] = {}
+        answers: dict[Label, Answer] = {}
         for question in self._client.get(f"{self._url}/questions"):
             given: list[dict[str, Any]] = question["answers"]
             mine = [a["label"] for a in given if a["person"] == name and not a["undone"]]
             if mine:
-                said[question["sample"]] = SKIP if mine[-1] is None else mine[-1]
-        return said
+                answers[question["sample"]] = SKIP if mine[-1] is None else mine[-1]
+        return answers

@@ -59,9 +59,9 @@ class LabelStudio:
         page, more = 1, True
         while more:
             wanted = {"page": page, "page_size": PAGE, "include": "id,description"}
-            found = self._send("GET", "/api/projects/", params=wanted)
-            yield from found["results"]
-            page, more = page + 1, bool(found["next"])
+            answer = self._send("GET", "/api/projects/", params=wanted)
+            yield from answer["results"]
+            page, more = page + 1, bool(answer["next"])
 
     def add_project(self, **fields: Any) -> Json:
         return self._send("POST", "/api/projects/", json=fields)
@@ -84,10 +84,10 @@ class LabelStudio:
         }
         page, seen, total = 1, 0, 1
         while seen < total:
-            found = self._send("GET", "/api/tasks/", params={**wanted, "page": page})
-            yield from found["tasks"]
-            page, seen, total = page + 1, seen + len(found["tasks"]), found["total"]
-            if not found["tasks"]:
+            answer = self._send("GET", "/api/tasks/", params={**wanted, "page": page})
+            yield from answer["tasks"]
+            page, seen, total = page + 1, seen + len(answer["tasks"]), answer["total"]
+            if not answer["tasks"]:
                 return
 
     def import_tasks(self, project: int, tasks: Sequence[Mapping[str, Any]]) -> None:
@@ -168,10 +168,10 @@ def _error(status: int) -> type[Exception]:
 def _why(response: httpx.Response) -> str:
     """What Label Studio says, shortened."""
     try:
-        said: Any = response.json()
+        body: Any = response.json()
     except ValueError:
         return response.reason_phrase
-    if isinstance(said, dict):
-        held: Json = said
-        said = held.get("validation_errors") or held.get("detail") or held
-    return str(said)[:500]
+    if isinstance(body, dict):
+        fields: Json = body
+        body = fields.get("validation_errors") or fields.get("detail") or fields
+    return str(body)[:500]

@@ -11,11 +11,11 @@ from torch import Tensor
 
 from cual.errors import BadOption
 from cual.heads import Head, Lesson, Samples, Whitens
-from cual.learners.base import Accepted, Knowledge, Scored, ShortTerm, learners
+from cual.learners.base import Accepted, Detector, Knowledge, Scored, ShortTerm, learners
 from cual.learners.prototypes.competition import ClassPrototypes, Competition, novel_classes
 from cual.learners.prototypes.options import PrototypeOptions
-from cual.learners.prototypes.space import KnownSpace, Space, joined
-from cual.pool import Pool, chunks
+from cual.learners.prototypes.space import KnownSpace, Space, at_rate, joined
+from cual.pool import Pool
 from cual.types import FloatArray, IntArray
 from cual.uncertainty import Threshold
 
@@ -41,35 +41,15 @@ class Prototypes(PrototypeOptions):
     def begin(self, agent: Knowledge, pool: Pool) -> ShortTerm:
         return PrototypeLearner(self, agent, pool)
 
-    def novelty(self, agent: Knowledge, X: Tensor) -> Tensor:
-        """The angle to the nearest known class and the distance to the nearest known samples, in deviations."""
-        space = self._known_space(agent)
-        return joined([space.novelty(space.directions(X[rows])) for rows in chunks(*X.shape)])
-
-    def threshold(self, agent: Knowledge, stds: float) -> Threshold:
-        """What the share `false_alarms` of known validation samples exceeds, at most."""
+    def detector(self, agent: Knowledge, stds: float) -> Detector:
+        """Distances to what is known; the threshold keeps to the rate of false alarms on the validation set."""
         del stds
-        return at_rate(self._known_space(agent).validation, self.false_alarms)
+        return KnownSpace(whitening(agent), agent, self)
 
     def novelty_together(self, agent: Knowledge, pool: Pool) -> tuple[Tensor, Threshold]:
         """Novelty of samples that are looked at together: novel ones crowd where no known sample is."""
         space = Space(whitening(agent), agent, pool, self)
         return space.novelty_of_pool(), at_rate(space.novelty_of_validation(), self.false_alarms)
-
-    def _known_space(self, agent: Knowledge) -> KnownSpace:
-        return KnownSpace(whitening(agent), agent, self)
-
-
-def at_rate(validation: Tensor, rate: float) -> Threshold:
-    """The score that a share `rate` of known samples exceeds at most, as far as so many of them can tell.
-
-    >>> at_rate(torch.arange(100.0), 0.05).value
-    95.0
-    """
-    n = len(validation)
-    place = min(n, int(np.ceil((n + 1) * (1 - rate))))
-    value = float(validation.sort().values[place - 1])
-    return Threshold(value, float(validation.mean()), float(validation.std(correction=0)))
 
 
 def whitening(agent: Knowledge) -> Whitens:

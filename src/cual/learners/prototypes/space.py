@@ -3,6 +3,7 @@
 Here is measured; what the measures make of a sample is decided in `competition`.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
+from cual.errors import TooFewSamples
 from cual.heads import Whitens
 from cual.learners.base import Knowledge
 from cual.learners.prototypes.neighbours import Nearest, Neighbours
@@ -18,6 +20,7 @@ from cual.learners.prototypes.options import PrototypeOptions
 from cual.pool import Pool
 from cual.seeds import generator
 from cual.types import IntArray
+from cual.uncertainty import Threshold
 
 
 @dataclass(frozen=True)
@@ -45,36 +48,40 @@ class Seen:
 
 
 class KnownSpace:
-    """Directions of known samples and of the old classes: what can be said of a sample without a pool."""
+    """Known samples and old classes in the whitened space: what can be said of a sample without a pool.
+
+    Three views, each in deviations of the known validation samples and added up: the angle to the nearest old
+    class, the distance to its mean (which sees lengths, too), and the angle to the nearest known samples.
+    """
 
     def __init__(self, head: Whitens, agent: Knowledge, part: PrototypeOptions) -> None:
         self._head = head.shrunk(part.shrink)
-        self._crowd = part.crowd
-        self.old = normalize(self._head.whitened_means()[: len(agent.names)], dim=1)
-        known = agent.replay.samples()
-        self.known = self.directions(known.X.float())
-        held_out = self.directions(agent.validation.X)
-        self._angle = Scale.of(self._to_old(held_out))
-        self._distance = Scale.of(self._to_known(held_out))
-        self.validation = self.novelty(held_out)
-        """Of the known validation samples."""
+        self._nearest = part.crowd
+        self._means = self._head.whitened_means()[: len(agent.names)]
+        self._old = normalize(self._means, dim=1)
+        self._known = normalize(self._head.whiten(agent.replay.samples().X.float()), dim=1)
+        views = self._views(agent.validation.X)
+        self._scales = [Scale.of(view) for view in views]
+        self.threshold = at_rate(self._sum(views), part.false_alarms)
 
-    def directions(self, X: Tensor) -> Tensor:
-        return normalize(self._head.whiten(X), dim=1)
+    def novelty(self, X: Tensor) -> Tensor:
+        return self._sum(self._views(X))
 
-    def novelty(self, directions: Tensor) -> Tensor:
-        """The angle to the nearest old class and the distance to the nearest known samples, in deviations."""
-        angle = self._angle.deviations(self._to_old(directions))
-        return angle + self._distance.deviations(self._to_known(directions))
+    def _sum(self, views: list[Tensor]) -> Tensor:
+        deviations = [scale.deviations(view) for scale, view in zip(self._scales, views, strict=True)]
+        return torch.stack(deviations).sum(dim=0)
 
-    def _to_old(self, directions: Tensor) -> Tensor:
-        return 1 - (directions @ self.old.T).max(dim=1).values
-
-    def _to_known(self, directions: Tensor) -> Tensor:
-        if not len(self.known):
-            return torch.zeros(len(directions), device=directions.device)
-        k = min(self._crowd, len(self.known))
-        return 1 - (directions @ self.known.T).topk(k, dim=1).values.mean(dim=1)
+    def _views(self, X: Tensor) -> list[Tensor]:
+        whitened = self._head.whiten(X)
+        directions = normalize(whitened, dim=1)
+        views = [
+            1 - (directions @ self._old.T).max(dim=1).values,
+            torch.cdist(whitened, self._means).min(dim=1).values,
+        ]
+        if len(self._known):
+            nearest = (directions @ self._known.T).topk(min(self._nearest, len(self._known)), dim=1).values
+            views.append(1 - nearest.mean(dim=1))
+        return views
 
 
 class Space:
@@ -152,6 +159,20 @@ class Space:
 
     def novelty_of_validation(self) -> Tensor:
         return self.novelty(self.anchors_and_validation)[len(self.anchors) :]
+
+
+def at_rate(validation: Tensor, rate: float) -> Threshold:
+    """The score that a share `rate` of known samples exceeds at most, as far as so many of them can tell.
+
+    >>> at_rate(torch.arange(100.0), 0.05).value
+    95.0
+    """
+    n = len(validation)
+    if not n:
+        raise TooFewSamples("the agent holds no validation samples, so that nobody can say what looks novel")
+    place = min(n, math.ceil((n + 1) * (1 - rate)))
+    value = float(validation.sort().values[place - 1])
+    return Threshold(value, float(validation.mean()), float(validation.std(correction=0)))
 
 
 def joined(parts: list[Tensor]) -> Tensor:
