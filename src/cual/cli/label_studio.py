@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from cual.cli.embed import Weights, encoded
+from cual.cli.embed import AgentsEncoder, Weights, encoded
 from cual.cli.learning import AgentFile, Device, Force
 from cual.cli.output import Bars, check_free, err, listed, out, pairs
 from cual.errors import BadOption, CualError
@@ -88,6 +88,7 @@ def adapt(
     every: Every = None,
     webhook: Webhook = None,
     webhook_url: WebhookUrl = None,
+    encoder: AgentsEncoder = None,
     weights: Weights = None,
     device: Device = "cpu",
     force: Force = False,
@@ -112,7 +113,7 @@ def adapt(
     wanted, bars, folder = read_budget(budget), Bars(), task or output.with_name(output.name + ".task")
     with _connected(studio) as there:
         before = Agent.load(agent, check_device(device))
-        held = encoded(pool, None, weights, device, before.encoder)
+        held = encoded(pool, encoder, weights, device, before.encoder)
         before.check_encoder(held.encoder, str(pool))
         this = open_task(folder, agent, before, Pool(held.X, held.ids), wanted, bars)
         source = FolderSource(this, folder, *showing(show or pool))

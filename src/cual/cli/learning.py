@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from cual.cli.embed import EncoderName, Weights, encoded
+from cual.cli.embed import AgentsEncoder, EncoderName, Weights, encoded
 from cual.cli.output import Bars, check_free, listed, out, pairs
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ def adapt(
         Path | None,
         typer.Option(metavar="JSONL", help="Write what was asked, why, and what was answered, line by line."),
     ] = None,
+    encoder: AgentsEncoder = None,
     weights: Weights = None,
     device: Device = "cpu",
     force: Force = False,
@@ -143,7 +144,7 @@ def adapt(
     check_free(output, force)
     wanted, bars = read_budget(budget), Bars()
     before = Agent.load(agent, check_device(device))
-    held = encoded(pool, None, weights, device, before.encoder)
+    held = encoded(pool, encoder, weights, device, before.encoder)
     before.check_encoder(held.encoder, str(pool))
     unlabelled = Pool(held.X, held.ids)
     answers = None if labels is None else read_answers(labels, before.names, unlabelled.ids)
@@ -171,6 +172,7 @@ def predict(
         Path | None,
         typer.Option("--output", "-o", metavar="CSV", help="Where to write; to the terminal if not given."),
     ] = None,
+    encoder: AgentsEncoder = None,
     weights: Weights = None,
     device: Device = "cpu",
     force: Force = False,
@@ -191,7 +193,7 @@ def predict(
     if output is not None:
         check_free(output, force)
     loaded = Agent.load(agent, check_device(device))
-    held = encoded(features, None, weights, device, loaded.encoder)
+    held = encoded(features, encoder, weights, device, loaded.encoder)
     loaded.check_encoder(held.encoder, str(features))
     bars = Bars()
     try:
