@@ -9,20 +9,24 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from cual import Pool
-from cual.serve import jobs
+from cual.errors import Conflict, NotFound
+from cual.serve import backup, jobs, pools
 from cual.serve import tables as db
 from cual.serve.crashes import MOST_TOGETHER
 from cual.serve.records import JobRecord
 from cual.serve.workspace import Workspace
 from running import until
 from serving import Service
+from visiting import Site, site
 
 KILL = "os.kill(os.getpid(), signal.SIGKILL)"
 HOLD = "re.match('(a+)+$', 64 * 'a' + 'b')  # never lets go of the interpreter"
@@ -259,3 +263,201 @@ def test_each_crash_is_followed_by_a_longer_pause(service: Service) -> None:
             until_then = c.execute(sa.select(db.jobs.c.not_before).where(db.jobs.c.pool == pool)).scalar_one()
         pauses.append(round((until_then - before).total_seconds()))
     assert pauses == [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600, 600]
+
+
+# -- cancelled, tried again, deleted ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def here(service: Service) -> Iterator[Site]:
+    with site(service) as held:
+        yield held
+
+
+def test_an_administrator_cancels_a_pool_that_is_being_prepared(here: Site) -> None:
+    w, go = here.service.workspace, here.service.workspace.folder / "go"
+    unwanted, wanted = add_pools(here.service, 2)
+    with worker(w, prepare=f"if claim.pool == {unwanted}:\n" + textwrap.indent(slowly(go), "    ")):
+        until(lambda: job_of(w, unwanted).state == "running")
+        answer = here.browser().post(f"/api/jobs/{job_of(w, unwanted).id}/cancel")
+        assert (answer.status_code, answer.json()["state"]) == (200, "failed")
+        assert (w.pool(unwanted).state, w.pool(unwanted).error) == ("failed", "cancelled by ann")
+        until(lambda: w.pool(wanted).state == "ready")
+        go.touch()
+        again = here.browser().post(f"/api/jobs/{job_of(w, unwanted).id}/retry")
+        assert (again.status_code, again.json()["pool"], again.json()["state"]) == (201, unwanted, "waiting")
+        until(lambda: w.pool(unwanted).state == "ready")
+    assert w.pool(unwanted).error is None
+
+
+def test_cancelling_ends_even_what_does_not_listen(service: Service) -> None:
+    w = service.workspace
+    unwanted, wanted = add_pools(service, 2)
+    with worker(w, prepare=f"if claim.pool == {unwanted}: time.sleep(600)") as running:
+        until(lambda: job_of(w, unwanted).state == "running")
+        w.cancel_job(job_of(w, unwanted).id, service.ann)
+        until(lambda: w.pool(wanted).state == "ready")
+        assert running.poll() is None
+    job = job_of(w, unwanted)
+    assert (job.state, job.crashes) == ("failed", 0)
+
+
+def test_a_step_is_cancelled_and_tried_again(here: Site) -> None:
+    service, admin = here.service, here.bearer()
+    w = service.workspace
+    adaptation = w.start(service.agent, service.pool, 8, service.ann).id
+    job = w.jobs()[0].id
+    assert admin.post(f"/api/jobs/{job}/cancel").status_code == 200
+    assert (w.adaptation(adaptation).state, w.adaptation(adaptation).error) == ("failed", "cancelled by ann")
+    again = admin.post(f"/api/jobs/{job}/retry").json()
+    assert (again["adaptation"], again["kind"], again["state"]) == (adaptation, "advance", "waiting")
+    service.work()
+    assert w.adaptation(adaptation).state == "asking"
+
+
+def test_what_is_over_is_neither_cancelled_nor_tried_again(here: Site) -> None:
+    admin, done = here.bearer(), here.service.workspace.jobs()[0].id
+    for what in ("cancel", "retry"):
+        assert admin.post(f"/api/jobs/{done}/{what}").status_code == 409
+        assert admin.post(f"/api/jobs/999/{what}").status_code == 404
+
+
+def test_a_pool_is_tried_again_once(service: Service) -> None:
+    w = service.workspace
+    (pool,) = add_pools(service, 1)
+    failed = w.cancel_job(job_of(w, pool).id, service.ann).id
+    w.retry_job(failed)
+    with pytest.raises(Conflict, match="it is preparing"):
+        w.retry_job(failed)
+
+
+def test_a_pool_is_deleted_with_all_that_was_of_it(here: Site) -> None:
+    w, admin = here.service.workspace, here.browser()
+    (pool,) = add_pools(here.service, 1)
+    here.service.work()
+    folder = w.home.pool_folder(pool)
+    assert folder.exists()
+    assert admin.delete(f"/api/pools/{pool}").status_code == 204
+    assert not folder.exists()
+    assert [p.name for p in folder.parent.iterdir()] == [str(here.service.pool)]
+    assert {job.pool for job in w.jobs()} == {here.service.pool}
+    for answer in (admin.get(f"/api/pools/{pool}"), admin.delete(f"/api/pools/{pool}")):
+        assert answer.status_code == 404
+
+
+def test_a_pool_that_is_needed_stays(here: Site) -> None:
+    service = here.service
+    first, second = service.start(), service.start()
+    service.workspace.drop(second)
+    answer = here.bearer().delete(f"/api/pools/{service.pool}")
+    assert answer.status_code == 409
+    assert f"adaptation {first} (asking), adaptation {second} (dropped)" in answer.json()["detail"]
+    assert service.workspace.picture(service.pool, 0).exists()
+
+
+def test_a_pool_is_deleted_while_it_is_being_prepared(service: Service) -> None:
+    w, go = service.workspace, service.workspace.folder / "go"
+    unwanted, wanted = add_pools(service, 2)
+    with worker(w, prepare=f"if claim.pool == {unwanted}:\n" + textwrap.indent(slowly(go), "    ")):
+        until(lambda: job_of(w, unwanted).state == "running")
+        w.delete_pool(unwanted)
+        until(lambda: w.pool(wanted).state == "ready")
+    assert not w.home.pool_folder(unwanted).exists()
+
+
+def test_a_deletion_that_was_cut_short_is_ended_at_the_next_start(service: Service) -> None:
+    w = service.workspace
+    pool, other = add_pools(service, 2)
+    service.work()
+    url = w.database.url.render_as_string(hide_password=False)
+    code = (
+        "import os\n"
+        "from cual.serve import pools\n"
+        "from cual.serve.workspace import Workspace\n"
+        "pools.sweep = lambda home: os._exit(9)\n"  # after the row is gone, before the folder is
+        f"Workspace.open({str(w.folder)!r}, {url!r}).delete_pool({pool})\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 9
+    assert w.home.pool_folder(pool).exists()
+    with worker(w):
+        until(lambda: not w.home.pool_folder(pool).exists())
+        until(lambda: not list(w.home.pool_folder(pool).parent.glob("*.deleted")))
+    assert w.home.pool_folder(other).exists()
+
+
+def test_nothing_is_removed_because_a_database_does_not_know_it(service: Service, tmp_path: Path) -> None:
+    """As when somebody names the wrong one."""
+    w = service.workspace
+    other = Workspace.open(w.folder, f"sqlite:///{tmp_path / 'other.sqlite3'}")
+    pools.sweep(other.home)
+    assert w.home.pool_folder(service.pool).exists()
+    (w.home.pool_folder(service.pool).parent / f"{service.pool}.deleted").touch()  # of one that was undone
+    pools.sweep(w.home)
+    assert w.picture(service.pool, 0).exists()
+    other.close()
+
+
+def test_a_pool_is_either_deleted_or_adapted_to(service: Service) -> None:
+    w = service.workspace
+    for pool in add_pools(service, 6):
+        service.work()
+        outcomes: dict[str, Any] = {}
+
+        def attempt(name: str, act: Any, outcomes: dict[str, Any] = outcomes) -> None:
+            try:
+                outcomes[name] = act() or True
+            except (Conflict, NotFound) as error:
+                outcomes[name] = error
+
+        threads = [
+            threading.Thread(target=attempt, args=("deleted", lambda pool=pool: w.delete_pool(pool))),
+            threading.Thread(
+                target=attempt,
+                args=("started", lambda pool=pool: w.start(service.agent, pool, 8, service.ann)),
+            ),
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        deleted, started = outcomes["deleted"], outcomes["started"]
+        assert isinstance(deleted, Conflict) != isinstance(started, NotFound)
+        assert w.home.pool_folder(pool).exists() == isinstance(deleted, Conflict)
+
+
+def test_a_backup_knows_no_pool_without_its_files(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    w, link = service.workspace, backup._link
+    (pool,) = add_pools(service, 1)
+    service.work()
+
+    def slow(source: Path, target: Path) -> None:
+        monkeypatch.setattr(backup, "_link", link)
+        w.delete_pool(pool)
+        link(source, target)
+
+    monkeypatch.setattr(backup, "_link", slow)
+    restored = Workspace.restore(w.backup(tmp_path / "one.backup"), tmp_path / "restored")
+    assert [p.id for p in restored.pools()] == [service.pool]
+    assert restored.picture(service.pool, 0).exists()
+    restored.close()
+
+
+# -- what readers see ------------------------------------------------------------------------------------------
+
+
+def test_errors_say_nothing_of_where_things_lie(service: Service, tmp_path: Path) -> None:
+    w = service.workspace
+    (tmp_path / "data" / "no pictures here").mkdir()
+    (tmp_path / "data" / "no pictures here" / "readme.txt").touch()
+    pool = w.add_pool("empty", tmp_path / "data" / "no pictures here", service.agent).id
+    service.work()
+    assert (w.pool(pool).error or "").startswith("no pictures here holds no images")
+    broken = w.add_pool("gone", Pool(service.world.pool), service.agent).id
+    (w.home.pool_folder(broken) / "features.safetensors").unlink()
+    service.work()
+    said = " ".join(str(job.error) for job in w.jobs())
+    assert "features" in said
+    for secret in (str(tmp_path), str(w.folder), "/home", "/tmp", "/dev"):
+        assert secret not in said

@@ -19,7 +19,7 @@ from types import TracebackType
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from cual.errors import CualError, FolderInUse
-from cual.serve import jobs, logs, preparing, steps
+from cual.serve import jobs, logs, pools, preparing, steps
 from cual.serve.home import Home, open_home
 from cual.serve.jobs import Claim
 from cual.serve.keeping import Keeper, Runner, end_with
@@ -34,7 +34,7 @@ POLL = 0.1
 PATIENCE = 1800.0
 """Seconds in which a job must tell of progress. A step tells once a round; with a million samples that is a
 matter of minutes."""
-LEAVING = 10.0
+LEAVING = 5.0
 """Seconds in which a job that was taken away, as by somebody who cancels it, must have stopped."""
 FOR_PEOPLE = ("advance", "finish")
 NICE = 10
@@ -127,6 +127,11 @@ class Worker:
         """Leave the job to whoever comes next."""
         with self._home.database.writing() as c:
             jobs.again(c, claim)
+        self._tidy(claim)
+
+    def _tidy(self, claim: Claim) -> None:
+        if claim.pool is not None:
+            pools.forget(self._home, claim.pool)
 
     def _failed(self, claim: Claim, error: Exception) -> None:
         expected = isinstance(error, CualError)
@@ -135,6 +140,7 @@ class Worker:
         log.error("job failed", extra=told, exc_info=None if expected else error)
         # What cual says on purpose is said again however often one asks; only a folder in use may come free.
         jobs.failed(self._home, claim, message, for_good=expected and not isinstance(error, FolderInUse))
+        self._tidy(claim)
 
 
 class _Heart:
@@ -197,7 +203,7 @@ def main(arguments: list[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     database = given.database or os.environ.get("CUAL_DATABASE")
     keeper = Keeper(
-        lambda runner: Worker(Workspace.open(given.workspace, database), runner).run_forever(),
+        lambda runner: _run(Workspace.open(given.workspace, database), runner),
         lambda: open_home(given.workspace, database),
         given.patience,
         given.parent,
@@ -211,6 +217,11 @@ def main(arguments: list[str] | None = None) -> None:
     code = keeper.keep()
     if code:
         sys.exit(code)
+
+
+def _run(workspace: Workspace, runner: Runner) -> None:
+    pools.sweep(workspace.home)
+    Worker(workspace, runner).run_forever()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 
 import cual
-from cual.serve.api.common import Admin, InSettings, InWorkspace, Reader, problems
+from cual.serve.api.common import Admin, Id, InSettings, InWorkspace, Reader, problems
 from cual.serve.middleware import CLIENT
 from cual.serve.observing import Metrics
 from cual.serve.records import JobRecord, Role
@@ -58,6 +58,18 @@ def metrics(request: Request, settings: InSettings) -> Response:
 def jobs(person: Reader, workspace: InWorkspace) -> list[JobRecord]:
     """What the worker has done, does and will do, the latest first."""
     return workspace.jobs()
+
+
+@router.post("/api/jobs/{id}/cancel", responses=problems(404, 409))
+def cancel_job(person: Admin, workspace: InWorkspace, id: Id) -> JobRecord:
+    """End a job that waits or runs. The pool or adaptation has failed then, and can be tried again."""
+    return workspace.cancel_job(id, person)
+
+
+@router.post("/api/jobs/{id}/retry", status_code=201, responses=problems(404, 409))
+def retry_job(person: Admin, workspace: InWorkspace, id: Id) -> JobRecord:
+    """Try again what a failed job was for; the new job."""
+    return workspace.retry_job(id)
 
 
 @router.post(
