@@ -5,28 +5,36 @@ Workers are real processes, and really die.
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
+from PIL import Image
 
-from cual import Pool
-from cual.errors import Conflict, NotFound
-from cual.serve import backup, jobs, pools
+from cual import Agent, Pool
+from cual.encoders import encoders
+from cual.encoders.images import ImageInput, open_image
+from cual.errors import BadFile, BadImage, Conflict, NotFound
+from cual.serve import backup, decoding, jobs, pools
 from cual.serve import tables as db
 from cual.serve.crashes import MOST_TOGETHER
+from cual.serve.decoding import DecodeLimits, Decoders
 from cual.serve.records import JobRecord
+from cual.serve.worker import work_until_idle
 from cual.serve.workspace import Workspace
 from running import until
 from serving import Service
 from visiting import Site, site
+from worlds import SMALL, World
 
 KILL = "os.kill(os.getpid(), signal.SIGKILL)"
 HOLD = "re.match('(a+)+$', 64 * 'a' + 'b')  # never lets go of the interpreter"
@@ -442,6 +450,155 @@ def test_a_backup_knows_no_pool_without_its_files(
     assert [p.id for p in restored.pools()] == [service.pool]
     assert restored.picture(service.pool, 0).exists()
     restored.close()
+
+
+# -- pictures --------------------------------------------------------------------------------------------------
+
+
+class Tiny:
+    """An image encoder that is there in no time; it says how it wants its images, or keeps that to itself."""
+
+    kind, dim = "image", 12
+
+    def __init__(self, given: ImageInput, tells: bool) -> None:
+        self.name, self.fingerprint = "tiny", f"tiny-{tells}@0123456789ab"
+        self.preprocessing: dict[str, Any] = given.to_json() if tells else {}
+        self._given = given
+
+    def prepare(self, item: Any) -> Any:
+        return self._given.pixels(item)
+
+    def encode(self, batch: Sequence[Any]) -> Any:
+        return np.stack([np.asarray(x, dtype=np.float32).ravel()[: self.dim] for x in batch])
+
+
+def photo(path: Path, seed: int) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng(seed).integers(0, 256, (40, 60, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def glutton(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Half a megabyte that takes two gigabytes to decode."""
+    file = tmp_path_factory.mktemp("glutton") / "glutton.tiff"
+    Image.fromarray(np.zeros((9000, 9000), np.float32)).save(file, compression="tiff_adobe_deflate")
+    return file
+
+
+def children() -> set[int]:
+    """Processes that this one has begun."""
+    tasks = Path("/proc/self/task").iterdir()
+    return {int(pid) for task in tasks for pid in (task / "children").read_text().split()}
+
+
+def test_a_picture_that_needs_too_much_memory_is_one_sample_without_a_picture(
+    service: Service, glutton: Path, tmp_path: Path
+) -> None:
+    w, good = service.workspace, photo(tmp_path / "good.png", 1).read_bytes()
+    pictures = [good, glutton.read_bytes(), good]
+    pool = w.add_pool("p", Pool(service.world.pool[:3]), service.agent, pictures=pictures).id
+    with worker(w):
+        until(lambda: w.pool(pool).state == "ready")
+    assert w.skipped(pool) == [{"source": "row 1", "reason": "needs more than 1 GiB to decode"}]
+    assert [job_of(w, pool).attempt, job_of(w, pool).crashes] == [1, 0]
+    for row in (0, 2):
+        assert w.picture(pool, row).exists()
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_images_are_encoded_as_they_are_and_one_that_needs_too_much_is_left_out(
+    workspace: Workspace,
+    world: World,
+    glutton: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tells: bool,
+) -> None:
+    encoder = Tiny(ImageInput(resize=24, crop=16), tells)
+    monkeypatch.setitem(encoders._members, encoder.fingerprint.partition("@")[0], lambda *_: encoder)
+    agent = Agent.fit(world.X[:, :12], world.y, encoder=encoder.fingerprint, **SMALL)
+    data = tmp_path / "data" / "photos"
+    files = [photo(data / f"{n}.png", n) for n in range(4)]
+    (data / "2.tiff").symlink_to(data / "real.bin")
+    shutil.copyfile(glutton, data / "real.bin")
+    pool = workspace.add_pool("photos", data, workspace.add_agent("a", agent).id).id
+    work_until_idle(workspace)
+    record = workspace.pool(pool)
+    assert (record.state, record.size, record.skipped) == ("ready", 4, 1), record.error
+    assert workspace.skipped(pool) == [{"source": "2.tiff", "reason": "needs more than 1 GiB to decode"}]
+    expected = encoder.encode([encoder.prepare(open_image(file, 24)) for file in files])
+    assert np.array_equal(np.asarray(pools.open_pool(workspace.home, pool).data), expected.astype(np.float16))
+    assert not children()
+
+
+def test_a_picture_that_takes_too_long_is_refused_and_the_next_is_not(glutton: Path, tmp_path: Path) -> None:
+    with Decoders(limits=DecodeLimits(seconds=0.2)) as decoders:
+        for _ in range(2):
+            with pytest.raises(BadImage, match=r"takes more than 0\.2 seconds"):
+                decoders.webp(glutton)
+        assert decoders.webp(photo(tmp_path / "a.png", 1))
+        decoders.check()
+
+
+def test_many_that_take_too_long_are_too_many(
+    glutton: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decoding, "MOST_ENDED", 2)
+    with Decoders(limits=DecodeLimits(seconds=0.2)) as decoders:
+        for _ in range(2):
+            with pytest.raises(BadImage, match="takes more than"):
+                decoders.webp(glutton)
+        with pytest.raises(BadImage, match="not decoded"):
+            decoders.webp(photo(tmp_path / "a.png", 1))
+        with pytest.raises(BadFile, match="2 pictures took longer"):
+            decoders.check()
+
+
+def test_a_picture_is_not_blamed_for_who_kills_its_decoder(tmp_path: Path) -> None:
+    good, before = photo(tmp_path / "a.png", 1), children()
+    with Decoders() as decoders:
+        expected = decoders.webp(good)
+        for number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM):
+            (decoder,) = children() - before
+            os.kill(decoder, number)
+            assert decoders.webp(good) == expected
+        decoders.check()
+    assert children() == before
+
+
+def test_a_decoder_knows_nothing_that_it_does_not_need(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUAL_DATABASE", "postgresql://cual:secret@localhost/cual")
+    before = children()
+    with Decoders() as decoders:
+        decoders.webp(photo(tmp_path / "a.png", 1))
+        (decoder,) = children() - before
+        assert "secret" not in Path(f"/proc/{decoder}/environ").read_text()
+        assert "libtorch" not in Path(f"/proc/{decoder}/maps").read_text(), "it begins in no time"
+        opened = [os.readlink(fd) for fd in Path(f"/proc/{decoder}/fd").iterdir()]
+        assert not [name for name in opened if "sqlite" in name or "socket" in name]
+
+
+def test_a_decoder_ends_with_who_began_it(tmp_path: Path) -> None:
+    code = (
+        "import sys, time\n"
+        "from pathlib import Path\n"
+        "from cual.serve.decoding import Decoders\n"
+        "Decoders().webp(Path(sys.argv[1]))\n"
+        "print('there', flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    command = [sys.executable, "-c", code, str(photo(tmp_path / "a.png", 1))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        parent.stdout.readline()
+        (decoder,) = map(int, Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split())
+        assert jobs.started(decoder)
+        parent.kill()
+    until(lambda: not jobs.started(decoder))
 
 
 # -- what readers see ------------------------------------------------------------------------------------------
