@@ -98,9 +98,8 @@ class Client(Connection):
             body = _npy(features[start : start + step])
             try:
                 answers.append(self.post(url, params=asked, content=body, headers=kind))
-            except (
-                TooLarge
-            ):  # how many rows are taken at a time is for the service to know: it depends on classes
+            except TooLarge:
+                # how many rows are taken at a time depends on the agent; the service knows
                 if step == 1:
                     raise
                 step = max(1, min(step, len(features)) // 2)
