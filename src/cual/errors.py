@@ -107,3 +107,15 @@ class Conflict(CualError, RuntimeError):
 
 class TooLarge(CualError, ValueError):
     """More than the service takes in one piece."""
+
+
+class TooManyRequests(CualError, RuntimeError):
+    """Somebody waits for more at once than one person may; some of it must be answered first."""
+
+
+class Overloaded(CualError, RuntimeError):
+    """The service has as much to do as it can hold; try again in a moment."""
+
+
+class PredictionsStopped(CualError, RuntimeError):
+    """What computes predictions has ended unexpectedly or does not come to an end; try again in a moment."""

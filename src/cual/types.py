@@ -2,11 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 FloatArray: TypeAlias = npt.NDArray[np.float32]
@@ -39,7 +41,10 @@ class LazyRows(ABC):
         """Where the rows lie, as plain JSON, so that a saved adaptation need not copy them."""
 
 
-ArrayLike: TypeAlias = AnyArray | Tensor | LazyRows
+if TYPE_CHECKING:
+    ArrayLike: TypeAlias = AnyArray | Tensor | LazyRows
+else:
+    ArrayLike = Any  # a name is not worth importing torch: processes that only decode images have no use for it
 Label: TypeAlias = str | int
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called as ``progress(stage, done, total)``; the command line turns it into bars."""

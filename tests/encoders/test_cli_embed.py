@@ -108,10 +108,10 @@ def test_fit_adapt_and_predict_take_folders_of_images(images):
     answers = "id,label\n" + "".join(f"{c}/{i}.png,{c}\n" for c in COLOURS for i in range(30))
     (images / "answers.csv").write_text(answers)
     given = ("adapt", images / "v0", images / "pool", "--budget", 9, "--labels", images / "answers.csv")
-    said = cual(*given, "-o", images / "v1")
+    said = cual(*given, "-o", images / "v1", "--encoder", encoder)
     assert "encoded 90 images" in said
     assert "new classes blue" in said
-    said = cual("predict", images / "v1", images / "pool", "-o", images / "p.csv")
+    said = cual("predict", images / "v1", images / "pool", "-o", images / "p.csv", "--encoder", encoder)
     assert "encoded" not in said  # the cache is reused
     rows = [line.split(",") for line in (images / "p.csv").read_text().splitlines()[1:]]
     assert len(rows) == 90
@@ -122,7 +122,7 @@ def test_features_of_another_encoder_are_refused(images):
     encoder = f"python:{images / 'toy_encoder.py'}:corners"
     cual("fit", images / "first", "-o", images / "v0", "--encoder", encoder)
     (images / "toy_encoder.py").write_text((images / "toy_encoder.py").read_text().replace("255", "100"))
-    said = cual("predict", images / "v0", images / "pool", code=2)
+    said = cual("predict", images / "v0", images / "pool", "--encoder", encoder, code=2)
     assert "cannot be compared" in said
 
 
@@ -135,7 +135,7 @@ def test_text_tables(tmp_path):
     (tmp_path / "t.csv").write_text("text,label\n" + "\n".join(rows) + "\n")
     encoder = f"python:{tmp_path / 'toy_text.py'}:count?kind=text"
     cual("fit", tmp_path / "t.csv", "-o", tmp_path / "v0", "--encoder", encoder)
-    cual("predict", tmp_path / "v0", tmp_path / "t.csv", "-o", tmp_path / "p.csv")
+    cual("predict", tmp_path / "v0", tmp_path / "t.csv", "-o", tmp_path / "p.csv", "--encoder", encoder)
     predicted = [line.split(",")[1] for line in (tmp_path / "p.csv").read_text().splitlines()[1:]]
     assert np.mean(np.array(predicted) == np.repeat(["abc", "def"], 30)) > 0.8
     said = cual("embed", tmp_path / "t.csv", "-o", tmp_path / "f", "--encoder", encoder, "--label", "text")

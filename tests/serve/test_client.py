@@ -318,3 +318,19 @@ def test_what_must_not_happen_twice_is_not_sent_twice(here: Site) -> None:
         with pytest.raises(Unavailable, match="look whether it was done"):
             client.start(1, 1, 8)
     assert len(here.service.workspace.adaptations()) == 1
+
+
+def test_jobs_and_pools_are_managed_from_afar(admin: Client, here: Site) -> None:
+    world = here.service.world
+    pool = admin.add_pool("mine", 1, X=world.pool, ids=world.ids)
+    job = admin.jobs()[0]
+    assert (job["pool"], job["state"], job["crashes"]) == (pool.id, "done", 0)
+    for act in (admin.cancel_job, admin.retry_job):
+        with pytest.raises(Conflict):
+            act(job["id"])
+    admin.delete_pool(pool)
+    with pytest.raises(NotFound):
+        admin.delete_pool(pool)
+    admin.start(1, 1, 8)
+    with pytest.raises(Conflict, match="adaptation 1"):
+        admin.delete_pool(1)

@@ -50,6 +50,7 @@ ROLES: dict[tuple[str, str], str] = {
     ("GET", "/api/pools"): READER,
     ("POST", "/api/pools"): ADMIN,
     ("GET", "/api/pools/{id}"): READER,
+    ("DELETE", "/api/pools/{id}"): ADMIN,
     ("GET", "/api/pools/{id}/skipped"): READER,
     ("GET", "/api/pools/{id}/pictures/{row}"): READER,
     ("GET", "/api/pools/{id}/texts/{row}"): READER,
@@ -74,6 +75,8 @@ ROLES: dict[tuple[str, str], str] = {
     ("GET", "/api/adaptations/{id}/pseudo-labels"): READER,
     ("POST", "/api/adaptations/{id}/reviews"): ANNOTATOR,
     ("GET", "/api/jobs"): READER,
+    ("POST", "/api/jobs/{id}/cancel"): ADMIN,
+    ("POST", "/api/jobs/{id}/retry"): ADMIN,
     ("POST", "/api/backup"): ADMIN,
 }
 HIDDEN = {("GET", "/sign-in"), ("POST", "/sign-in"), ("GET", "/api/openapi.json")}
@@ -101,7 +104,9 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("security")
     (folder / "data").mkdir()
     workspace = Workspace.open(folder / "workspace", roots=[folder / "data"])
-    yield make_service(workspace, make_world())
+    held = make_service(workspace, make_world())
+    held.start()  # so that nobody can delete the pool
+    yield held
     workspace.close()
 
 

@@ -35,6 +35,15 @@ EncoderName = Annotated[
         "onnx:FILE, python:module:function; options as in dino-vits16?block=11.",
     ),
 ]
+AgentsEncoder = Annotated[
+    str | None,
+    typer.Option(
+        "--encoder",
+        metavar="NAME",
+        help="The agent's encoder, where it is not built in (hf:NAME, onnx:FILE, python:module:function) or "
+        "its weights are yet to be fetched: the agent's file never decides what runs.",
+    ),
+]
 Weights = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Local weights of the encoder, in place of a download.")
 ]
@@ -133,7 +142,7 @@ def encoded(
     encoder, weights, device
         As the user gave them.
     known
-        Fingerprint of the agent's encoder: what to use where none is named.
+        Fingerprint of the agent's encoder. It decides where none is named, as far as a file may.
     """
     from cual.features import read
     from cual.features_folder import is_features_folder
@@ -147,12 +156,11 @@ def encoded(
             return read(path)
         raise
     from cual.encoders import features_of
-    from cual.encoders.base import spec_of
 
     bars = Bars()
     setup = _setup(device, "float32", weights, None, bars)
     try:
-        return features_of(path, encoder or (spec_of(known) if known else None), setup=setup, report=_tell_of)
+        return features_of(path, encoder, setup=setup, report=_tell_of, fingerprint=known)
     finally:
         bars.clear()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from cual.cli.embed import Weights, encoded
+from cual.cli.embed import AgentsEncoder, Weights, encoded
 from cual.cli.learning import AgentFile, Device, Force
 from cual.cli.output import Bars, check_free, err, listed, out, pairs
 from cual.errors import BadOption, CualError
@@ -88,6 +88,7 @@ def adapt(
     every: Every = None,
     webhook: Webhook = None,
     webhook_url: WebhookUrl = None,
+    encoder: AgentsEncoder = None,
     weights: Weights = None,
     device: Device = "cpu",
     force: Force = False,
@@ -114,7 +115,7 @@ def adapt(
     folder = task or output.with_name(output.name + ".task")
     with _connected(studio) as there:
         before = Agent.load(agent, check_device(device))
-        table = encoded(pool, None, weights, device, before.encoder)
+        table = encoded(pool, encoder, weights, device, before.encoder)
         before.check_encoder(table.encoder, str(pool))
         adaptation = open_task(folder, agent, before, Pool(table.X, table.ids), wanted, bars)
         source = FolderSource(adaptation, folder, *showing(show or pool))

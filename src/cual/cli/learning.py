@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from cual.cli.embed import EncoderName, Weights, encoded
+from cual.cli.embed import AgentsEncoder, EncoderName, Weights, encoded
 from cual.cli.output import Bars, check_free, listed, out, pairs
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ def adapt(
         Path | None,
         typer.Option(metavar="JSONL", help="Write what was asked, why, and what was answered, line by line."),
     ] = None,
+    encoder: AgentsEncoder = None,
     weights: Weights = None,
     device: Device = "cpu",
     force: Force = False,
@@ -147,7 +148,7 @@ def adapt(
     wanted = read_budget(budget)
     bars = Bars()
     before = Agent.load(agent, check_device(device))
-    table = encoded(pool, None, weights, device, before.encoder)
+    table = encoded(pool, encoder, weights, device, before.encoder)
     before.check_encoder(table.encoder, str(pool))
     unlabelled = Pool(table.X, table.ids)
     answers = None if labels is None else read_answers(labels, before.names, unlabelled.ids)
@@ -175,6 +176,7 @@ def predict(
         Path | None,
         typer.Option("--output", "-o", metavar="CSV", help="Where to write; to the terminal if not given."),
     ] = None,
+    encoder: AgentsEncoder = None,
     weights: Weights = None,
     device: Device = "cpu",
     force: Force = False,
@@ -195,7 +197,7 @@ def predict(
     if output is not None:
         check_free(output, force)
     loaded = Agent.load(agent, check_device(device))
-    table = encoded(features, None, weights, device, loaded.encoder)
+    table = encoded(features, encoder, weights, device, loaded.encoder)
     loaded.check_encoder(table.encoder, str(features))
     bars = Bars()
     try:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from cual.client.adaptation import RemoteAdaptation
 from cual.client.connection import Connection, ServiceError, until
 from cual.client.records import Label, RemoteAgent, RemotePool, RemoteQuery, RemoteState, id_of, read
-from cual.errors import BadFeatures
+from cual.errors import BadFeatures, TooLarge
 
 __all__ = [
     "Client",
@@ -92,11 +92,19 @@ class Client(Connection):
             raise BadFeatures(f"X has the shape {features.shape}; features are a table (samples, width)")
         step = max(1, _CHUNK // max(1, features[:1].nbytes))
         answers: list[dict[str, Any]] = []
-        for start in range(0, len(features), step):
+        url, kind, start = f"/api/agents/{id_of(agent)}/{what}", {"Content-Type": "application/x-npy"}, 0
+        while start < len(features):
             asked = {} if version is None else {"version": version}
-            body, kind = _npy(features[start : start + step]), {"Content-Type": "application/x-npy"}
-            url = f"/api/agents/{id_of(agent)}/{what}"
-            answers.append(self.post(url, params=asked, content=body, headers=kind))
+            body = _npy(features[start : start + step])
+            try:
+                answers.append(self.post(url, params=asked, content=body, headers=kind))
+            except TooLarge:
+                # how many rows are taken at a time depends on the agent; the service knows
+                if step == 1:
+                    raise
+                step = max(1, min(step, len(features)) // 2)
+                continue
+            start += step
             version = answers[0]["version"]  # the next part from the same one, whatever happens meanwhile
         return answers
 
@@ -137,6 +145,10 @@ class Client(Connection):
             raise ServiceError(f"the pool {name!r} could not be made: {pool.error}")
         return pool
 
+    def delete_pool(self, pool: int | RemotePool) -> None:
+        """Remove a pool and its files; `Conflict` while an adaptation needs it."""
+        self._send("DELETE", f"/api/pools/{id_of(pool)}", once=True)
+
     def picture(self, pool: int | RemotePool, row: int) -> bytes:
         """A picture of a pool, as WebP."""
         return self._send("GET", f"/api/pools/{id_of(pool)}/pictures/{row}").content
@@ -158,6 +170,20 @@ class Client(Connection):
         """Begin to adapt an agent to a pool: a float is a share of the pool, an int a number of labels."""
         body = {"agent": id_of(agent), "pool": id_of(pool), "budget": budget}
         return RemoteAdaptation(self, int(self.post("/api/adaptations", json=body, once=True)["id"]))
+
+    # -- the service itself ------------------------------------------------------------------------------------
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """What the worker has done, does and will do, the latest first."""
+        return self.get("/api/jobs")
+
+    def cancel_job(self, job: int) -> dict[str, Any]:
+        """End a job that waits or runs; the pool or adaptation has failed then."""
+        return self.post(f"/api/jobs/{job}/cancel", once=True)
+
+    def retry_job(self, job: int) -> dict[str, Any]:
+        """Try again what a failed job was for; the new job."""
+        return self.post(f"/api/jobs/{job}/retry", once=True)
 
     def backup(self, path: str | Path) -> None:
         """Write the whole workspace to one new file."""

@@ -6,9 +6,9 @@ from cual.encoders import onnx_file as _onnx_file
 from cual.encoders import resnet as _resnet
 from cual.encoders import vit as _vit
 from cual.encoders.anything import features_of
-from cual.encoders.base import Encoder, Setup, encoders, make
+from cual.encoders.base import Encoder, Setup, encoders, make, trusted
 from cual.encoders.function import FunctionEncoder
 
 del _efficientnet, _hugging_face, _onnx_file, _resnet, _vit  # imported so that they are registered
 
-__all__ = ["Encoder", "FunctionEncoder", "Setup", "encoders", "features_of", "make"]
+__all__ = ["Encoder", "FunctionEncoder", "Setup", "encoders", "features_of", "make", "trusted"]

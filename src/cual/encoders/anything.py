@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cual import features
-from cual.encoders.base import Encoder, Setup, default, make
+from cual.encoders.base import Encoder, Setup, default, make, trusted
 from cual.encoders.embedding import Outcome, current, embed
 from cual.encoders.sources import Columns, Source, holds_text, open_source
 from cual.encoders.weights import cache_folder
@@ -22,6 +22,7 @@ def features_of(
     setup: Setup | None = None,
     columns: Columns | None = None,
     report: Callable[[Source, Outcome], None] | None = None,
+    fingerprint: str | None = None,
 ) -> Features:
     """Features of a file or folder, encoded where they are not features yet.
 
@@ -39,12 +40,17 @@ def features_of(
         Columns of a table.
     report
         Called with what was encoded, before the features are returned.
+    fingerprint
+        What the encoder must be, such as `Agent.encoder`. It comes from a file, so by itself it can only mean
+        a built-in one (`trusted`); any other must also be given as `encoder`.
     """
     path = Path(path)
     if is_features(path):
         return features.read(path)
     setup, source = setup or Setup(), open_source(path, columns)
-    if encoder is None or isinstance(encoder, str):
+    if fingerprint is not None:
+        encoder = trusted(fingerprint, encoder, setup)
+    elif encoder is None or isinstance(encoder, str):
         encoder = make(encoder or default(source.kind), setup)
     told = f"{path.resolve()} {encoder.fingerprint} {columns}".encode(errors="surrogateescape")
     folder = (cache or cache_folder() / "embeddings") / hashlib.sha256(told).hexdigest()[:24]

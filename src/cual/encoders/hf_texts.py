@@ -1,6 +1,7 @@
 """Text models of transformers: texts cut to what a model takes, and one vector of its tokens for each."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,9 @@ def _tokenizer(target: str) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        tokens: Any = AutoTokenizer.from_pretrained(target, trust_remote_code=False)
+        tokens: Any = AutoTokenizer.from_pretrained(
+            target, trust_remote_code=False, local_files_only=Path(target).is_dir()
+        )
     except (OSError, ValueError, ImportError, KeyError, TypeError) as error:
         raise BadFile(f"{target} has no tokenizer, so it is no text model: {str(error)[:200]}") from error
     if tokens.pad_token is None:  # models that write text never pad; what is padded is not looked at

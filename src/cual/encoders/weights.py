@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from cual.errors import BadFile, BadOption, DamagedFile, Unavailable
+from cual.encoders.base import Setup, name_it
+from cual.errors import BadFile, BadOption, DamagedFile, NotAllowed, Unavailable
 from cual.storage import write_bytes
 from cual.types import Progress
 
@@ -50,6 +51,19 @@ def cache_folder() -> Path:
     if given:
         return Path(given)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cual"
+
+
+def weights_file(spec: str, download: Download, setup: Setup) -> Path:
+    """An encoder's weights: the file that the user names, else that of the cache, fetched if it may be."""
+    if setup.weights is not None:
+        return local(setup.weights, setup.sha256)
+    folder = cache_folder() / "weights"
+    if not setup.download and not (folder / download.file).exists():
+        raise NotAllowed(
+            f"the weights of {spec} are not on this machine, and a file never decides what is downloaded. "
+            f"If you want them, {name_it(spec)}"
+        )
+    return fetch(download, folder, setup.sha256, setup.progress)
 
 
 def fetch(
@@ -120,6 +134,18 @@ def local(path: Path, sha256: str | None) -> Path:
     if sha256 is not None:
         check(path, _checked_hash(sha256))
     return path
+
+
+def check_packaged(folder: Path, files: Mapping[str, str], package: str) -> None:
+    """Refuse what came with a package from PyPI unless each file hashes to what it did when we looked at it."""
+    for name, sha256 in files.items():
+        path = folder / name
+        found = file_sha256(path) if path.is_file() else None
+        if found != sha256:
+            wrong = (
+                "is not there" if found is None else f"is refused: its SHA-256 is {found}, expected {sha256}"
+            )
+            raise DamagedFile(f"{path} {wrong}. Install it again: pip install --force-reinstall {package}")
 
 
 def _checked_hash(said: str) -> str:

@@ -39,7 +39,8 @@ def start(
     """Begin to adapt a version of an agent to a pool that is ready."""
     needs(person, Role.admin)
     with home.database.writing() as c:
-        held = found(c, sa.select(db.pools).where(db.pools.c.id == pool), f"pool {pool}")
+        wanted = sa.select(db.pools).where(db.pools.c.id == pool)
+        held = found(c, wanted.with_for_update(read=True), f"pool {pool}")  # nobody deletes it meanwhile
         if held.state != "ready":
             raise Conflict(f"the pool {held.name!r} is {held.state}; wait until it is ready")
         made_for = found(c, sa.select(db.agents).where(db.agents.c.id == held.agent), f"agent {held.agent}")

@@ -11,17 +11,18 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Mount
 
 import cual
+from cual.serve import tables as db
 from cual.serve.accounts import Accounts
-from cual.serve.api import adaptations, agents, operations, people, pools, questions, sessions
+from cual.serve.api import adaptations, agents, operations, people, pools, predictions, questions, sessions
 from cual.serve.api.common import add_error_handlers
 from cual.serve.attempts import Attempts
 from cual.serve.headers import SafeHeaders
 from cual.serve.home import found
 from cual.serve.middleware import BodyLimit, Gate, cookie_names
 from cual.serve.observing import Metrics, Observe
-from cual.serve.predicting import Predictor
+from cual.serve.places import Places
+from cual.serve.predicting import Predictor, Shape
 from cual.serve.settings import Limits, Settings
-from cual.serve.tables import agents as agents_table
 from cual.serve.workspace import Workspace
 
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
@@ -45,12 +46,13 @@ def create_app(
         metrics.predicted.inc(rows)
         metrics.batches.inc()
 
-    def current(agent: int) -> int:
-        a = agents_table.c
-        with workspace.database.reading() as link:
-            return int(found(link, sa.select(a.current).where(a.id == agent), f"agent {agent}")[0])
-
-    predictor = Predictor(current, workspace.load_agent, computed)
+    predictor = Predictor(
+        lambda agent, version: _shape(workspace, agent, version),
+        workspace.load_agent,
+        computed,
+        metrics.predictions_stopped.inc,
+        settings.limits,
+    )
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
@@ -71,9 +73,11 @@ def create_app(
     cookies = cookie_names(workspace.home.id)
     app.state.workspace, app.state.settings, app.state.accounts = workspace, settings, accounts
     app.state.attempts, app.state.cookies, app.state.metrics = attempts, cookies, metrics
-    app.state.predictor, app.state.worker_alive = predictor, worker_alive
+    app.state.predictor, app.state.places = predictor, Places(settings.limits)
+    app.state.worker_alive = worker_alive
     add_error_handlers(app)
-    for part in (agents, questions, adaptations, pools, sessions, people, operations):  # the busiest first
+    # the busiest first
+    for part in (predictions, agents, questions, adaptations, pools, sessions, people, operations):
         app.include_router(part.router)
     app.add_api_route("/api/{path:path}", _no_such_route, methods=list(_METHODS), include_in_schema=False)
     if settings.pages:
@@ -86,6 +90,18 @@ def create_app(
     app.add_middleware(SafeHeaders, secure=settings.secure)
     app.add_middleware(Observe, metrics=metrics)
     return app
+
+
+def _shape(workspace: Workspace, agent: int, version: int | None) -> Shape:
+    """Of a version of an agent, of the current one by default; without loading it."""
+    a, v = db.agents.c, db.versions.c
+    columns: list[sa.Column[Any]] = [v.number, a.width, v.classes]
+    asked = sa.select(*columns).join_from(db.versions, db.agents, v.agent == a.id)
+    asked = asked.where(a.id == agent, v.number == (a.current if version is None else version))
+    name = f"agent {agent}" if version is None else f"version {version} of agent {agent}"
+    with workspace.database.reading() as link:
+        row = found(link, asked, name)
+    return Shape(row.number, row.width, len(row.classes))
 
 
 def _no_such_route(request: Request) -> None:

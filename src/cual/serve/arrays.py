@@ -3,6 +3,7 @@
 import io
 import math
 import zipfile
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
@@ -12,6 +13,7 @@ import numpy as np
 from cual.errors import DamagedFile, ForeignFile, TooLarge
 from cual.types import AnyArray
 
+_SHORTEST_HEADER = 12  # bytes: what a header is and how long
 _LONGEST_HEADER = 16 * 1024  # numpy takes no longer one either
 
 
@@ -33,20 +35,43 @@ def check_npz(path: Path, limit: int) -> None:
         raise DamagedFile(f"the .npz file is damaged: {error}") from error
 
 
-def read_npy(data: bytes) -> AnyArray:
+@dataclass(frozen=True)
+class Header:
+    """What the first bytes of a .npy body claim that it holds."""
+
+    shape: tuple[int, ...]
+    by_columns: bool
+    dtype: np.dtype[Any]
+    start: int
+    """Where the numbers begin."""
+
+
+def read_header(data: bytes | bytearray) -> Header | None:
+    """What a .npy body claims to hold; None while too little of it is here to tell."""
+    if len(data) < _SHORTEST_HEADER:
+        return None
+    before = 10 if data[6:7] == b"\x01" else 12  # the length has two bytes, or four in later versions
+    start = before + int.from_bytes(data[8:before], "little")
+    if len(data) < min(start, _LONGEST_HEADER):
+        return None
+    return Header(*_header(bytes(data[: min(start, _LONGEST_HEADER)])), start)
+
+
+def read_npy(data: bytes | bytearray) -> AnyArray:
     """The array of a .npy body; what it claims to hold must be there.
 
     >>> held = io.BytesIO(); np.save(held, np.eye(2)); read_npy(held.getvalue()).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    length = (
-        int.from_bytes(data[8:10], "little") if data[6:7] == b"\x01" else int.from_bytes(data[8:12], "little")
-    )
-    start = length + (10 if data[6:7] == b"\x01" else 12)
-    shape, by_columns, dtype = _header(data[: min(start, _LONGEST_HEADER)])
-    _check_claim(shape, dtype, len(data) - start, "the body")
-    flat = np.frombuffer(data, dtype, math.prod(shape), start)
-    return flat.reshape(shape, order="F" if by_columns else "C")
+    header = read_header(data)
+    if header is None:
+        raise DamagedFile(f"the body is not a .npy array: it ends after {len(data)} bytes")
+    _check_claim(header.shape, header.dtype, len(data) - header.start, "the body")
+    try:
+        flat = np.frombuffer(data, header.dtype, math.prod(header.shape), header.start)
+        return flat.reshape(header.shape, order="F" if header.by_columns else "C")
+    except Exception as error:  # types of no size, a shape of a thousand dimensions
+        raise DamagedFile(f"the body is not a .npy array: {type(error).__name__}") from error
 
 
 @lru_cache(256)  # programs send one shape again and again, and reading a header takes longer than predicting
@@ -64,17 +89,23 @@ def _read_header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.
     try:
         version = np.lib.format.read_magic(file)  # pyright: ignore[reportArgumentType]
         read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-        return read[version](file)  # pyright: ignore[reportArgumentType]
+        shape, by_columns, dtype = read[version](file)  # pyright: ignore[reportArgumentType]
+        return tuple(map(int, shape)), by_columns, dtype  # a bool is an int to numpy here, and none later
     except Exception as error:  # headers are Python literals, which can be wrong in many ways
         raise ForeignFile(f"{name} is not a .npy array: {type(error).__name__}") from error
 
 
-def _check_claim(shape: tuple[int, ...], dtype: np.dtype[Any], size: int, name: str) -> None:
-    """Compare the shape that an array claims with the bytes there are."""
+def check_plain(dtype: np.dtype[Any], name: str) -> None:
+    """Refuse pickles."""
     if dtype.hasobject:
         raise ForeignFile(f"{name} holds Python objects, which are never read; turn them into numbers or text")
+
+
+def _check_claim(shape: tuple[int, ...], dtype: np.dtype[Any], size: int, name: str) -> None:
+    """Compare the shape that an array claims with the bytes there are."""
+    check_plain(dtype, name)
     if any(n < 0 for n in shape) or math.prod(shape) * max(1, dtype.itemsize) > size:
-        raise DamagedFile(f"{name} claims the shape {shape} and has {max(0, size)} bytes")
+        raise DamagedFile(f"{name} claims the shape {str(shape)[:100]} and has {max(0, size)} bytes")
 
 
 def check_npy(path: Path) -> None:

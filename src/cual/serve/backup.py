@@ -81,7 +81,8 @@ def _snapshot(home: Home, held: Path) -> bool:
             return False
     for part in lasting:
         _link(home.folder / part, held / "files" / part)
-    return True
+    with home.database.reading() as c:  # files of a pool are removed only after its row
+        return set(lasting) <= set(_lasting(c))
 
 
 def _passing(c: Connection) -> Iterator[str]:
@@ -94,7 +95,7 @@ def _passing(c: Connection) -> Iterator[str]:
 
 
 def _lasting(c: Connection) -> Iterator[str]:
-    """Files and folders that never change once a row names them."""
+    """Files and folders that never change as long as a row names them."""
     yield "workspace.json"
     v, p = db.versions.c, db.pools.c
     for row in c.execute(sa.select(v.agent, v.number)):

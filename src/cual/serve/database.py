@@ -30,7 +30,12 @@ def _add_outlook(c: Connection) -> None:
     c.execute(sa.text("ALTER TABLE adaptations ADD COLUMN outlook TEXT"))
 
 
-MIGRATIONS: Sequence[Migration] = (_add_outlook,)
+def _add_crashes(c: Connection) -> None:
+    c.execute(sa.text("ALTER TABLE jobs ADD COLUMN crashes INTEGER NOT NULL DEFAULT 0"))
+    c.execute(sa.text("ALTER TABLE jobs ADD COLUMN mark TEXT"))
+
+
+MIGRATIONS: Sequence[Migration] = (_add_outlook, _add_crashes)
 """From one schema version to the next, the first from 1 to 2. A new database is made as `metadata` says."""
 
 

@@ -40,6 +40,9 @@ class Metrics:
         )
         self.predicted = Counter("cual_predicted_rows", "Samples predicted or scored.", registry=self._registry)
         self.batches = Counter("cual_predict_batches", "Batches they were put into.", registry=self._registry)
+        self.predictions_stopped = Counter(
+            "cual_predictions_stopped", "Times that their thread has died.", registry=self._registry
+        )
         self._registry.register(_Counts(database, worker_alive))
 
     def text(self) -> bytes:

@@ -3,7 +3,6 @@
 They are decoded and written anew: nothing of a file that a stranger sent is served, its EXIF data least.
 """
 
-import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,19 +11,16 @@ import numpy as np
 
 from cual.errors import BadImage
 from cual.features_folder import FeaturesFolder
-from cual.serve import pools
+from cual.serve import pools, thumbnails
+from cual.serve.decoding import Decoders
+from cual.serve.messages import without_paths
 from cual.types import AnyArray, Progress
-
-LONGEST_SIDE = 512
-QUALITY = 85
-AS_IT_IS = 64
-"""Pictures up to this side are kept to the pixel."""
 
 Item = tuple[int, str, Path | AnyArray]
 """A row, what to call its picture in a message, and the picture."""
 
 
-def write(folder: Path, items: Iterator[Item], progress: Progress) -> list[dict[str, str]]:
+def write(folder: Path, items: Iterator[Item], decoders: Decoders, progress: Progress) -> list[dict[str, str]]:
     """Put a small picture of each item into the pool's folder; those that could not be decoded."""
     target = folder / pools.PICTURES
     target.mkdir(exist_ok=True)
@@ -36,9 +32,9 @@ def write(folder: Path, items: Iterator[Item], progress: Progress) -> list[dict[
         if file.exists():
             continue
         try:
-            data = webp(held)
-        except (BadImage, OSError) as error:
-            skipped.append({"source": what, "reason": str(error)})
+            data = decoders.webp(held) if isinstance(held, Path) else _webp(held)
+        except BadImage as error:
+            skipped.append({"source": what, "reason": without_paths(str(error), [folder])})
             continue
         unfinished = file.with_suffix(f".{os.getpid()}")
         unfinished.write_bytes(data)
@@ -76,16 +72,7 @@ def short(source: str, path: Path) -> str:
     return file.relative_to(path).as_posix() if file.is_relative_to(path) else file.name
 
 
-def webp(held: Path | AnyArray) -> bytes:
-    """A small picture, decoded and encoded again: pixels only."""
+def _webp(pixels: AnyArray) -> bytes:
     from PIL import Image
 
-    from cual.encoders.images import open_image
-
-    image = open_image(held, LONGEST_SIDE) if isinstance(held, Path) else Image.fromarray(np.asarray(held))
-    image = image.convert("RGB")
-    if max(image.size) > LONGEST_SIDE:
-        image.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
-    out = io.BytesIO()
-    image.save(out, "WEBP", quality=QUALITY, lossless=max(image.size) <= AS_IT_IS, method=2)
-    return out.getvalue()
+    return thumbnails.webp(Image.fromarray(np.asarray(pixels)))

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
 from cual.agent import Agent
-from cual.errors import BadFile, BadOption, NotAllowed, NotFound
+from cual.errors import BadFile, BadOption, Conflict, NotAllowed, NotFound
 from cual.features_folder import FeaturesFolder, is_features_folder
 from cual.pool import Pool, check_width
 from cual.serve import jobs
@@ -161,6 +161,74 @@ def _kind_of(source: Path) -> PoolKind:
     if is_features_folder(source) or source.suffix in (".npz", ".npy"):
         return "features"
     return "pictures" if source.is_dir() else "text"
+
+
+# -- tried again, deleted --------------------------------------------------------------------------------------
+
+
+def retry(home: Home, pool: int) -> int:
+    """Have a pool prepared that could not be; the number of the job."""
+    with home.database.writing() as c:
+        held = found(c, _locked(pool), f"pool {pool}")
+        if held.state != "failed":
+            raise Conflict(f"the pool {held.name!r} has not failed: it is {held.state}")
+        anew = {"state": "preparing", "error": None}
+        c.execute(sa.update(db.pools).where(db.pools.c.id == pool).values(**anew))
+        return jobs.add(c, "prepare", pool=pool)
+
+
+def delete(home: Home, pool: int) -> None:
+    """Remove a pool: first from the database, then its folder. Refused while an adaptation needs it."""
+    with home.database.writing() as c:
+        j = db.jobs.c
+        c.execute(sa.select(j.id).where(j.pool == pool).with_for_update())  # jobs before pools, as always
+        held = found(c, _locked(pool), f"pool {pool}")
+        _refuse_in_use(c, held)
+        c.execute(sa.delete(db.jobs).where(j.pool == pool))
+        c.execute(sa.delete(db.pools).where(db.pools.c.id == pool))
+        _marker(home, pool).touch()  # whoever is killed before the folder is gone leaves word
+    sweep(home)
+
+
+def sweep(home: Home) -> None:
+    """Remove what is left of pools that were deleted.
+
+    A folder goes only if it is marked and has no row. That a database knows nothing of it is not enough: it may
+    have been given by mistake.
+    """
+    for marker in (home.folder / "pools").glob("[0-9]*.deleted"):
+        number = int(marker.stem)
+        if not _is_there(home, number):
+            shutil.rmtree(home.pool_folder(number), ignore_errors=True)
+            if not home.pool_folder(number).exists():
+                marker.unlink(missing_ok=True)
+
+
+def forget(home: Home, pool: int) -> None:
+    """Remove what a worker wrote for a pool that was deleted meanwhile."""
+    if not _is_there(home, pool):
+        shutil.rmtree(home.pool_folder(pool), ignore_errors=True)
+
+
+def _is_there(home: Home, pool: int) -> bool:
+    with home.database.reading() as c:
+        return c.execute(sa.select(db.pools.c.id).where(db.pools.c.id == pool)).one_or_none() is not None
+
+
+def _locked(pool: int) -> sa.Select[Any]:
+    return sa.select(db.pools).where(db.pools.c.id == pool).with_for_update()
+
+
+def _marker(home: Home, pool: int) -> Path:
+    return home.folder / "pools" / f"{int(pool)}.deleted"
+
+
+def _refuse_in_use(c: Connection, held: Row[Any]) -> None:
+    a = db.adaptations.c
+    users = c.execute(sa.select(a.id, a.state).where(a.pool == held.id).order_by(a.id)).all()
+    if users:
+        names = ", ".join(f"adaptation {row.id} ({row.state})" for row in users)
+        raise Conflict(f"the pool {held.name!r} is needed by {names}, which show what was asked of it")
 
 
 # -- what lies in the folder -----------------------------------------------------------------------------------

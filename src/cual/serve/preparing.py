@@ -4,10 +4,10 @@ import json
 import os
 import shutil
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -15,15 +15,22 @@ import torch
 
 from cual import features, storage
 from cual.agent import Agent
-from cual.errors import BadFile, BadOption, NotAllowed, TooLarge, WrongEncoder
+from cual.errors import BadFile, BadImage, BadOption, NotAllowed, TooLarge, WrongEncoder
 from cual.features_folder import FeaturesFolder, is_features_folder
 from cual.pool import Pool, check_width
 from cual.serve import agents, jobs, pictures, pools, views
 from cual.serve import tables as db
+from cual.serve.decoding import Decoders, input_of
 from cual.serve.home import Home
 from cual.serve.jobs import Claim
+from cual.serve.messages import without_paths
 from cual.storage import write_bytes
 from cual.types import AnyArray, Progress
+
+if TYPE_CHECKING:
+    from cual.encoders.base import Encoder
+    from cual.encoders.embedding import Skipped
+    from cual.encoders.sources import Item
 
 MOST_BYTES = 16 * 2**30
 """What an .npz may unpack to: it is read into memory."""
@@ -38,15 +45,17 @@ def prepare(home: Home, claim: Claim, progress: Progress) -> None:
         current = c.execute(sa.select(db.agents.c.current).where(db.agents.c.id == held.agent)).scalar_one()
     agent, folder = agents.load(home, held.agent, current), home.pool_folder(claim.pool)
     kind, skipped = held.kind, list[dict[str, str]]()
-    if not held.source["given"]:
-        kind, skipped = _features(folder, held.source, agent, progress)
-    pool = pools.open_pool(home, claim.pool)
-    agent.check_encoder(pool.encoder, "pool")
-    check_width(pool.width, agent.width, "pool")
-    if kind == "pictures":
-        given = held.source["given"]
-        items = pictures.given(folder) if given else pictures.found(folder, *_where(folder, held.source))
-        skipped += pictures.write(folder, items, progress)
+    with Decoders() as decoders:
+        if not held.source["given"]:
+            kind, skipped = _features(folder, held.source, agent, decoders, progress)
+        pool = pools.open_pool(home, claim.pool)
+        agent.check_encoder(pool.encoder, "pool")
+        check_width(pool.width, agent.width, "pool")
+        if kind == "pictures":
+            given = held.source["given"]
+            items = pictures.given(folder) if given else pictures.found(folder, *_where(folder, held.source))
+            skipped += pictures.write(folder, items, decoders, progress)
+            decoders.check()
     _write_map(folder, pool, progress)
     write_bytes(folder / pools.SKIPPED, json.dumps(skipped).encode())
     settle(folder)
@@ -81,7 +90,7 @@ def _sync(path: Path) -> None:
 
 
 def _features(
-    folder: Path, source: dict[str, Any], agent: Agent, progress: Progress
+    folder: Path, source: dict[str, Any], agent: Agent, decoders: Decoders, progress: Progress
 ) -> tuple[str, list[dict[str, str]]]:
     """Put features into the pool's folder, copied or made; the kind of pool, and what could not be read."""
     path, root = _where(folder, source)
@@ -98,7 +107,7 @@ def _features(
         agent.check_encoder(held.encoder, "pool")
         Pool(held.X, held.ids).save(folder / pools.FEATURES_FILE)
         return "features", []
-    return _encode(folder, path, root, agent, progress)
+    return _encode(folder, path, root, agent, decoders, progress)
 
 
 def _where(folder: Path, source: dict[str, Any]) -> tuple[Path, Path]:
@@ -132,7 +141,7 @@ def _copy_folder(source: Path, target: Path, progress: Progress) -> None:
 
 
 def _encode(
-    folder: Path, path: Path, root: Path, agent: Agent, progress: Progress
+    folder: Path, path: Path, root: Path, agent: Agent, decoders: Decoders, progress: Progress
 ) -> tuple[str, list[dict[str, str]]]:
     from cual.encoders.base import Setup, default, make, spec_of
     from cual.encoders.embedding import embed
@@ -159,17 +168,51 @@ def _encode(
         encoder,
         folder / pools.FEATURES_FOLDER,
         workers=1,
-        progress=progress,
+        progress=_of_all(len(kept), progress),
+        decode=_apart(encoder, decoders) if source.kind == "image" else None,
     )
+    decoders.check()
     if not outcome.encoded + outcome.reused:
-        raise BadFile(f"none of the {len(source)} {source.kind}s could be read")
-    skipped = [{"source": pictures.short(s.source, path), "reason": s.reason} for s in outcome.skipped]
+        raise BadFile(f"none of the {len(source)} {source.kind}s could be read{_first_reason(outcome.skipped)}")
+    skipped = [
+        {"source": pictures.short(s.source, path), "reason": without_paths(s.reason, [folder, root])}
+        for s in outcome.skipped
+    ]
     skipped += [{"source": pictures.short(s, path), "reason": "leads out of the folder"} for s in sorted(out)]
     if source.kind == "image":
         return "pictures", skipped
     said = {item.id: item.load(0) for item in source.items}
     pools.write_texts(folder, [said[i] for i in FeaturesFolder.open(folder / pools.FEATURES_FOLDER).ids])
     return "text", skipped
+
+
+def _of_all(n: int, progress: Progress) -> Progress:
+    """Progress of encoding `n` items in all: after a kill, `embed` counts what is left."""
+
+    def report(stage: str, done: int, total: int) -> None:
+        progress(stage, n - total + done, n)
+
+    return report
+
+
+def _apart(encoder: "Encoder", decoders: Decoders) -> Callable[["Item", int], Any]:
+    """Have images decoded apart from this process, and if possible all that is done to them there as well."""
+    from cual.encoders.sources import Undecoded
+
+    given = input_of(encoder)
+
+    def decode(item: "Item", shorter: int) -> Any:
+        if not isinstance(item.load, Undecoded):
+            raise BadImage("it cannot be had as a file")
+        if given is not None:
+            return decoders.pixels(item.load.raw(), shorter, given)
+        return encoder.prepare(decoders.rgb(item.load.raw(), shorter))
+
+    return decode
+
+
+def _first_reason(skipped: "list[Skipped]") -> str:
+    return f"; the first: {skipped[0].reason}" if skipped else ""
 
 
 def _refuse_links_out(path: Path, root: Path) -> None:

@@ -198,6 +198,8 @@ class JobRecord:
     """How often it was begun."""
     failures: int
     """How often it ended in an error; being killed is none."""
+    crashes: int
+    """How often the process that did it died, or the whole worker, since it last got further than before."""
     error: str | None
     progress: Progress | None
     created_at: datetime

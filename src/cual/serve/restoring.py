@@ -25,8 +25,8 @@ from cual.types import Row
 
 MOST_BYTES = 2**40
 """What a backup may unpack to."""
-LATER = {"adaptations": ("outlook",)}
-"""Columns that migrations have added: backups of an older cual lack them, and they may be empty."""
+LATER: dict[str, Row] = {"adaptations": {"outlook": None}, "jobs": {"crashes": 0, "mark": None}}
+"""Columns that migrations have added, which backups of an older cual lack, and what they are then."""
 
 
 def restore(path: Path, folder: Path, database: str | None = None, most_bytes: int = MOST_BYTES) -> Home:
@@ -137,8 +137,9 @@ def _fill(home: Home, c: Connection, packed: zipfile.ZipFile, names: set[str]) -
             sequence = sa.func.pg_get_serial_sequence(table.name, "id")
             c.execute(sa.select(sa.func.setval(sequence, max(row["id"] for row in rows))))
     _check_rows(c)
-    # What was being worked on is begun again by whoever comes first.
+    # What was being worked on is begun again by whoever comes first; what it needs, this machine may have.
     c.execute(sa.update(db.jobs).where(db.jobs.c.state == "running").values(state="waiting", worker=None))
+    c.execute(sa.update(db.jobs).values(crashes=0, mark=None))
 
 
 def _check_rows(c: Connection) -> None:
@@ -160,7 +161,7 @@ def _check_rows(c: Connection) -> None:
 
 def _row(table: sa.Table, line: bytes) -> Row:
     try:
-        row: Row = {**dict.fromkeys(LATER.get(table.name, ())), **json.loads(line)}
+        row: Row = {**LATER.get(table.name, {}), **json.loads(line)}
         for column in table.columns:
             if isinstance(column.type, db.Moment) and row[column.name] is not None:
                 row[column.name] = datetime.fromtimestamp(float(row[column.name]), UTC)

@@ -19,6 +19,18 @@ class Limits:
     json: int = 4 * MIB
     """Body of an ordinary request."""
     predict: int = 64 * MIB
+    """Features in a .npy body."""
+    predict_json: int = 4 * MIB
+    """Features in JSON, which take up to 13 times as much while they are read, and keep everybody waiting."""
+    numbers: int = 2**24
+    """Features of one request for predictions: rows × width."""
+    answers: int = 2**22
+    """Rows × classes of one request for predictions."""
+    memory: int = 512 * MIB
+    """All requests for predictions that wait or are being answered: bodies, and numbers of the answers."""
+    memory_person: int = 160 * MIB
+    """The same for those of one person."""
+    requests_person: int = 64
     agent: int = 2048 * MIB
     upload: int = 8192 * MIB
     """All files of one new pool together."""

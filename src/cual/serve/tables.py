@@ -228,6 +228,8 @@ jobs = sa.Table(
     Column("not_before", Moment, nullable=False, default=now),
     Column("attempt", Integer, nullable=False, default=0),  # who claims it counts it up: the fencing token
     Column("failures", Integer, nullable=False, default=0),
+    Column("crashes", Integer, nullable=False, default=0),  # since it last got further than ever before
+    Column("mark", Json),  # how far that was
     Column("worker", Text),
     Column("heartbeat", Moment),
     Column("stage", Text),

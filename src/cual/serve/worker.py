@@ -1,28 +1,28 @@
 """The worker: takes jobs from the database, one after the other. ``python -m cual.serve.worker WORKSPACE``.
 
-May be killed at any moment. Asked to end (SIGTERM), it gives its job back at the next chance and goes.
+May be killed at any moment. Asked to end (SIGTERM), it gives its job back at the next chance and goes. As a
+process of its own it is two: `cual.serve.keeping` says why.
 """
 
 import argparse
 import contextlib
 import logging
 import os
-import signal
 import sys
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from cual.errors import CualError, FolderInUse
-from cual.serve import jobs, logs, preparing, steps
-from cual.serve.home import Home
+from cual.serve import jobs, logs, pools, preparing, steps
+from cual.serve.home import Home, open_home
 from cual.serve.jobs import Claim
+from cual.serve.keeping import Keeper, Runner, end_with
 from cual.serve.records import Progress
 from cual.serve.workspace import Workspace
 from cual.types import Progress as Report
@@ -31,8 +31,14 @@ BEAT = 1.0
 """Seconds between heartbeats."""
 POLL = 0.1
 """Seconds between looks for a job when there is none."""
+PATIENCE = 1800.0
+"""Seconds in which a job must tell of progress. A step tells once a round; with a million samples that is a
+matter of minutes."""
+LEAVING = 5.0
+"""Seconds in which a job that was taken away, as by somebody who cancels it, must have stopped."""
 FOR_PEOPLE = ("advance", "finish")
 NICE = 10
+__all__ = ["WORK", "GiveUp", "Worker", "end_with", "main", "work_once", "work_until_idle"]
 
 log = logging.getLogger("cual.serve.worker")  # also where it is the main module
 
@@ -45,11 +51,12 @@ class GiveUp(Exception):
 
 
 class Worker:
-    """Works off the jobs of a workspace, which was opened in this process."""
+    """Works off the jobs of a workspace, which was opened in this process, as the runner that it may be."""
 
-    def __init__(self, workspace: Workspace) -> None:
-        self._home, self._name = workspace.home, jobs.identity()
-        self._ending = threading.Event()
+    def __init__(self, workspace: Workspace, runner: Runner | None = None) -> None:
+        self._home, self._runner = workspace.home, runner
+        self._name = jobs.identity() if runner is None else runner.name
+        self._ending = threading.Event() if runner is None else runner.ending
 
     def end(self) -> None:
         """Begin no more jobs, and give back the one under way."""
@@ -61,8 +68,9 @@ class Worker:
         if claim is None:
             return False
         log.info("job begins", extra={"fields": asdict(claim)})
+        self._note(claim)
         try:
-            with _Heart(self._home, claim) as heart:
+            with _Heart(self._home, claim, self._runner is not None) as heart:
                 WORK[claim.kind](self._home, claim, self._reporter(claim, heart))
         except GiveUp:
             self._leave(claim)
@@ -72,6 +80,8 @@ class Worker:
             raise
         except Exception as error:
             self._failed(claim, error)
+        finally:
+            self._note(None)
         return True
 
     def run_until_idle(self) -> None:
@@ -96,20 +106,32 @@ class Worker:
         def report(stage: str, done: int, total: int) -> None:
             nonlocal looked
             heart.progress = Progress(stage, done, total)
+            self._note(claim, heart.progress)
             if claim.kind == "prepare" and time.monotonic() - looked > POLL:
                 # A pool may take hours to encode; whoever labels does not wait for that.
                 while not self._ending.is_set() and self.run_once(FOR_PEOPLE):
                     pass
+                self._note(claim, heart.progress)
                 looked = time.monotonic()
             if heart.lost or self._ending.is_set():
                 raise GiveUp
 
         return report
 
+    def _note(self, claim: Claim | None, progress: Progress | None = None) -> None:
+        """Let the keeper know, whatever happens next."""
+        if self._runner is not None:
+            self._runner.slip.write(claim, progress)
+
     def _leave(self, claim: Claim) -> None:
         """Leave the job to whoever comes next."""
         with self._home.database.writing() as c:
             jobs.again(c, claim)
+        self._tidy(claim)
+
+    def _tidy(self, claim: Claim) -> None:
+        if claim.pool is not None:
+            pools.forget(self._home, claim.pool)
 
     def _failed(self, claim: Claim, error: Exception) -> None:
         expected = isinstance(error, CualError)
@@ -118,15 +140,16 @@ class Worker:
         log.error("job failed", extra=told, exc_info=None if expected else error)
         # What cual says on purpose is said again however often one asks; only a folder in use may come free.
         jobs.failed(self._home, claim, message, for_good=expected and not isinstance(error, FolderInUse))
+        self._tidy(claim)
 
 
 class _Heart:
     """Tells the database now and then that a job is being worked on, and how far it is."""
 
-    def __init__(self, home: Home, claim: Claim) -> None:
+    def __init__(self, home: Home, claim: Claim, may_exit: bool) -> None:
         self.progress: Progress | None = None
         self.lost = False
-        self._home, self._claim = home, claim
+        self._home, self._claim, self._may_exit = home, claim, may_exit
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._beat, name=f"heart of job {claim.job}", daemon=True)
 
@@ -141,11 +164,16 @@ class _Heart:
         self._thread.join()
 
     def _beat(self) -> None:
+        had = time.monotonic()
         while not self._over.wait(BEAT):
             try:
                 self.lost = not jobs.beat(self._home, self._claim, self.progress)
             except SQLAlchemyError as error:
                 log.warning("no heartbeat: %s", type(error).__name__)
+            if not self.lost:
+                had = time.monotonic()
+            elif self._may_exit and time.monotonic() - had > LEAVING:
+                os._exit(0)  # it does not listen, and nobody wants what it computes; the keeper begins anew
 
 
 def work_once(workspace: Workspace) -> bool:
@@ -158,20 +186,6 @@ def work_until_idle(workspace: Workspace) -> None:
     Worker(workspace).run_until_idle()
 
 
-def end_with(parent: int) -> None:
-    """End this process when `parent` has ended. At once: being killed is what the worker is made for."""
-    began = jobs.started(parent)
-    if not began:
-        sys.exit(f"process {parent} is not there")
-
-    def watch() -> None:
-        while jobs.started(parent) == began:
-            time.sleep(0.2)
-        os._exit(0)
-
-    threading.Thread(target=watch, name="parent", daemon=True).start()
-
-
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m cual.serve.worker", description=__doc__)
     parser.add_argument("workspace", type=Path)
@@ -179,24 +193,35 @@ def main(arguments: list[str] | None = None) -> None:
         "--database", default=None, help="else CUAL_DATABASE, else the workspace's own SQLite file"
     )
     parser.add_argument("--parent", type=int, default=None, help="end when this process has ended")
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=float(os.environ.get("CUAL_PATIENCE", PATIENCE)),
+        help="seconds in which a job must tell of progress; else CUAL_PATIENCE, else half an hour",
+    )
     parser.add_argument("--log-format", choices=("json", "text"), help="text on a terminal if not given")
     given = parser.parse_args(arguments)
-    if given.parent is not None:
-        end_with(given.parent)
+    database = given.database or os.environ.get("CUAL_DATABASE")
+    keeper = Keeper(
+        lambda runner: _run(Workspace.open(given.workspace, database), runner),
+        lambda: open_home(given.workspace, database),
+        given.patience,
+        given.parent,
+    )
     with contextlib.suppress(OSError):
         os.nice(NICE)
     import torch
 
     torch.set_num_threads(1)
     logs.set_up(given.log_format or ("text" if sys.stderr.isatty() else "json"))
-    worker = Worker(Workspace.open(given.workspace, given.database or os.environ.get("CUAL_DATABASE")))
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, partial(_end, worker))
-    worker.run_forever()
+    code = keeper.keep()
+    if code:
+        sys.exit(code)
 
 
-def _end(worker: Worker, _signal: int, _frame: FrameType | None) -> None:
-    worker.end()
+def _run(workspace: Workspace, runner: Runner) -> None:
+    pools.sweep(workspace.home)
+    Worker(workspace, runner).run_forever()
 
 
 if __name__ == "__main__":

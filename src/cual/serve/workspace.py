@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cual.agent import Agent
+from cual.errors import Conflict
 from cual.labels import Answer
 from cual.pool import Pool
 from cual.serve import adaptations, agents, backup, jobs, ledger, pools, questions, report, restoring, views
@@ -139,6 +140,10 @@ class Workspace:
         """The text of a row; `NotFound` where it has none."""
         return pools.text(self.home, pool, row)
 
+    def delete_pool(self, pool: int) -> None:
+        """Remove a pool and its files; `Conflict` while an adaptation needs it."""
+        pools.delete(self.home, pool)
+
     def skipped(self, pool: int) -> list[dict[str, str]]:
         """Items of a pool that could not be read: ``source`` and ``reason``."""
         return pools.skipped(self.home, pool)
@@ -255,6 +260,21 @@ class Workspace:
     def jobs(self) -> list[JobRecord]:
         """The latest first."""
         return jobs.every(self.home)
+
+    def cancel_job(self, job: int, person: Person) -> JobRecord:
+        """End a job that waits or runs: what it was for has failed then, and can be tried again."""
+        return jobs.call_off(self.home, job, person)
+
+    def retry_job(self, job: int) -> JobRecord:
+        """Try again what a job was for that failed; the new job."""
+        held = jobs.one(self.home, job)
+        if held.state != "failed":
+            raise Conflict(f"job {job} has not failed: it is {held.state}")
+        if held.pool is not None:
+            return jobs.one(self.home, pools.retry(self.home, held.pool))
+        assert held.adaptation is not None
+        adaptations.retry(self.home, held.adaptation)
+        return next(job for job in self.jobs() if job.adaptation == held.adaptation)
 
     def backup(self, path: str | Path) -> Path:
         """Write everything to one file, consistent while others go on working."""

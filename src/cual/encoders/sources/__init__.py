@@ -4,7 +4,7 @@ from pathlib import Path
 
 from cual.encoders.sources.datasets import hugging_face_dataset, split_names
 from cual.encoders.sources.folders import image_folder
-from cual.encoders.sources.items import Columns, Item, Source
+from cual.encoders.sources.items import Columns, Item, Source, Undecoded
 from cual.encoders.sources.tables import TABLES, holds_text, text_table
 from cual.errors import BadFile
 
@@ -12,6 +12,7 @@ __all__ = [
     "Columns",
     "Item",
     "Source",
+    "Undecoded",
     "holds_text",
     "hugging_face_dataset",
     "image_folder",

@@ -91,11 +91,14 @@ class _Cell:
     row: int
 
     def __call__(self, shorter: int) -> Any:
+        return open_image(io.BytesIO(self.raw()), shorter)
+
+    def raw(self) -> bytes:
         held = self.column[self.row].as_py()
         data = held.get("bytes") if isinstance(held, dict) else held
         if not isinstance(data, bytes):
             raise BadImage("the table holds no bytes of it")
-        return open_image(io.BytesIO(data), shorter)
+        return data
 
 
 def _arrow(path: Path) -> tuple[Any, dict[str, Any]]:

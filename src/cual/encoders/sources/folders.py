@@ -56,6 +56,9 @@ class _Opened:
     file: Path
 
     def __call__(self, shorter: int) -> Any:
+        return open_image(self.raw(), shorter)
+
+    def raw(self) -> Path:
         try:
             kind = self.file.stat().st_mode
             if stat.S_ISDIR(kind):
@@ -64,4 +67,4 @@ class _Opened:
                 raise BadImage("it is no regular file")
         except OSError as error:
             raise BadImage(f"{type(error).__name__}: {error.strerror}") from error
-        return open_image(self.file, shorter)
+        return self.file

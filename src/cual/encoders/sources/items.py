@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from cual.encoders.base import Kind
 from cual.errors import BadFile, BadImage
@@ -14,6 +14,15 @@ TEXT_COLUMNS = ("text", "sentence", "utterance")
 LABEL_COLUMNS = ("label", "class", "y")
 ID_COLUMNS = ("id", "ids")
 LONGEST_TEXT = 10**6
+
+
+@runtime_checkable
+class Undecoded(Protocol):
+    """How an image is loaded that can also be had as it lies there, for whoever decodes it elsewhere."""
+
+    def __call__(self, shorter: int) -> Any: ...
+
+    def raw(self) -> Path | bytes: ...
 
 
 @dataclass(frozen=True)

@@ -1,24 +1,21 @@
-"""Agents, their versions and their predictions. What an agent computes, `cual.serve.predicting` computes."""
+"""Agents and their versions. Their predictions are in `cual.serve.api.predictions`."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
-from pydantic import Field, StrictInt, TypeAdapter, ValidationError
-from pydantic_core import to_json
+from pydantic import Field, StrictInt
 
 from cual.agent import Agent
-from cual.errors import BadFeatures, CualError, DamagedFile, ForeignFile, NewerFormat
-from cual.serve import arrays, uploads
+from cual.errors import CualError, DamagedFile, ForeignFile, NewerFormat
+from cual.serve import uploads
 from cual.serve.api.common import (
     LARGEST_ID,
     Admin,
     Body,
     Id,
-    InPredictor,
     InSettings,
     InWorkspace,
     Name,
@@ -26,34 +23,8 @@ from cual.serve.api.common import (
     problems,
 )
 from cual.serve.records import AgentRecord, VersionRecord
-from cual.types import AnyArray, Label
 
 router = APIRouter(prefix="/api/agents", tags=["agents"])
-Version = Annotated[int | None, Query(ge=0, le=LARGEST_ID, description="The current one if not given.")]
-_INLINE = 64 * 1024  # bytes of a body that are read in no time; more are read in a thread
-_ROWS = TypeAdapter(dict[str, list[list[float]]])
-_FEATURES: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {
-                "schema": {
-                    "type": "object",
-                    "required": ["features"],
-                    "additionalProperties": False,
-                    "properties": {
-                        "features": {
-                            "type": "array",
-                            "minItems": 1,
-                            "items": {"type": "array", "items": {"type": "number"}},
-                        }
-                    },
-                }
-            },
-            "application/x-npy": {"schema": {"type": "string", "format": "binary"}},
-        },
-    }
-}
 _AGENT_FILE: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -64,32 +35,6 @@ _AGENT_FILE: dict[str, Any] = {
 
 class RollBack(Body):
     version: Annotated[StrictInt, Field(ge=0, le=LARGEST_ID)]
-
-
-@dataclass(frozen=True)
-class PredictionsOut:
-    version: int
-    """Which version of the agent said so."""
-    labels: list[Label]
-    probabilities: list[float]
-    """Of the label of each sample."""
-
-
-@dataclass(frozen=True)
-class ProbabilitiesOut:
-    version: int
-    classes: list[Label]
-    probabilities: list[list[float]]
-    """One row per sample, columns in the order of `classes`."""
-
-
-@dataclass(frozen=True)
-class NoveltyOut:
-    version: int
-    threshold: float
-    scores: list[float]
-    """Above the threshold a sample is probably of a class that the agent does not know."""
-    novel: list[bool]
 
 
 @router.get("", responses=problems())
@@ -128,75 +73,6 @@ def roll_back(person: Admin, workspace: InWorkspace, id: Id, to: RollBack) -> Ag
     """Make another version the current one. Nothing is deleted."""
     workspace.roll_back(id, to.version)
     return workspace.agent(id)
-
-
-@router.post(
-    "/{id}/predict", response_model=PredictionsOut, responses=problems(404, 413, 415), openapi_extra=_FEATURES
-)
-async def predict(
-    request: Request, person: Reader, predictor: InPredictor, id: Id, version: Version = None
-) -> Response:
-    """The class of each sample, and how probable it is."""
-    found = await predictor.predict(id, version, await _features(request))
-    best = found.probabilities.argmax(axis=1).tolist()
-    chosen = np.take_along_axis(found.probabilities, np.array(best, np.int64)[:, None], axis=1)[:, 0]
-    return _json(PredictionsOut(found.version, [found.classes[i] for i in best], chosen.tolist()))
-
-
-@router.post(
-    "/{id}/probabilities",
-    response_model=ProbabilitiesOut,
-    responses=problems(404, 413, 415),
-    openapi_extra=_FEATURES,
-)
-async def probabilities(
-    request: Request, person: Reader, predictor: InPredictor, id: Id, version: Version = None
-) -> Response:
-    """How probable each class is for each sample."""
-    found = await predictor.predict(id, version, await _features(request))
-    return _json(ProbabilitiesOut(found.version, found.classes, found.probabilities.tolist()))
-
-
-@router.post(
-    "/{id}/novelty", response_model=NoveltyOut, responses=problems(404, 413, 415), openapi_extra=_FEATURES
-)
-async def novelty(
-    request: Request, person: Reader, predictor: InPredictor, id: Id, version: Version = None
-) -> Response:
-    """How far each sample lies from everything that the agent knows."""
-    found = await predictor.novelty(id, version, await _features(request))
-    above = (found.scores > found.threshold).tolist()
-    return _json(NoveltyOut(found.version, found.threshold, found.scores.tolist(), above))
-
-
-def _json(told: Any) -> Response:
-    """Straight to bytes: these are our own numbers, and FastAPI would check each of them."""
-    return Response(to_json(told), media_type="application/json")
-
-
-async def _features(request: Request) -> AnyArray:
-    """The samples of a request: JSON, or the bytes of a .npy file."""
-    body = await request.body()
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    read = _read_json if kind in ("application/json", "") else arrays.read_npy
-    return read(body) if len(body) <= _INLINE else await run_in_threadpool(read, body)
-
-
-def _read_json(data: bytes) -> AnyArray:
-    try:
-        said = _ROWS.validate_json(data)
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False, include_context=False)[0]
-        where = ".".join(str(part)[:50] for part in first["loc"])
-        raise BadFeatures(f"{where or 'the body'}: {first['msg']}") from None
-    if list(said) != ["features"]:
-        raise BadFeatures('the body is an object with the one field "features", a list of rows of numbers')
-    rows = said["features"]
-    if not rows:
-        raise BadFeatures("features holds no rows")
-    if len({len(row) for row in rows}) != 1:
-        raise BadFeatures("the rows of features have different lengths")
-    return np.array(rows, dtype=np.float64)
 
 
 def _load(file: Path) -> Agent:

@@ -20,7 +20,10 @@ from cual.errors import (
     LabelsMissing,
     NotAllowed,
     NotFound,
+    Overloaded,
+    PredictionsStopped,
     TooLarge,
+    TooManyRequests,
     UnknownName,
     UnknownQuery,
     UnknownSample,
@@ -107,8 +110,8 @@ _SAID = {
     413: "Too large",
     415: "A type that is not taken here",
     422: "Not as described here, or refused by the learner",
-    429: "Too many failed attempts",
-    503: "The database does not answer; try again",
+    429: "Too many failed attempts, or too many requests at once",
+    503: "The database does not answer, or there is too much to do; try again",
 }
 
 
@@ -124,6 +127,8 @@ _STATUS: tuple[tuple[tuple[type[CualError], ...], int], ...] = (
     ((NotAllowed,), 403),
     ((Conflict, BudgetExceeded, AlreadyFinished, LabelsMissing, FolderInUse), 409),
     ((TooLarge,), 413),
+    ((TooManyRequests,), 429),
+    ((Overloaded, PredictionsStopped), 503),
 )
 
 
@@ -146,7 +151,9 @@ def add_error_handlers(app: FastAPI) -> None:
 
 
 async def _expected(request: Request, error: Exception) -> Response:
-    return refusal(status_of(cast(CualError, error)), type(error).__name__, _printable(str(error)))
+    status = status_of(cast(CualError, error))
+    headers = {"Retry-After": "1"} if status in (429, 503) else None
+    return refusal(status, type(error).__name__, _printable(str(error)), headers)
 
 
 async def _http(request: Request, error: Exception) -> Response:

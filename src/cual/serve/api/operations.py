@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 
 import cual
-from cual.serve.api.common import Admin, InSettings, InWorkspace, Reader, problems
+from cual.serve.api.common import Admin, Id, InPredictor, InSettings, InWorkspace, Reader, problems
 from cual.serve.middleware import CLIENT
 from cual.serve.observing import Metrics
 from cual.serve.records import JobRecord, Role
@@ -32,16 +32,28 @@ class Health:
     database: Literal["ok", "failing"]
     worker: Literal["alive", "dead"]
     version: str
+    predictions: Literal["failing"] | None = None
+    """Only there while they are not computed."""
 
 
-@router.get("/health", responses={503: {"model": Health, "description": "It cannot"}})
-def health(request: Request, response: Response, workspace: InWorkspace) -> Health:
-    """Whether the database answers and the worker lives; 503 if not."""
+@router.get(
+    "/health",
+    response_model_exclude_none=True,
+    responses={503: {"model": Health, "description": "It cannot"}},
+)
+def health(request: Request, response: Response, workspace: InWorkspace, predictor: InPredictor) -> Health:
+    """Whether the database answers, the worker lives and predictions are computed; 503 if not."""
     database = "ok" if _database_answers(workspace) else "failing"
-    alive = request.app.state.worker_alive()
-    good = alive and database == "ok"
+    alive, predicts = request.app.state.worker_alive(), predictor.working()
+    good = alive and predicts and database == "ok"
     response.status_code = 200 if good else 503
-    return Health("ok" if good else "failing", database, "alive" if alive else "dead", cual.__version__)
+    return Health(
+        "ok" if good else "failing",
+        database,
+        "alive" if alive else "dead",
+        cual.__version__,
+        None if predicts else "failing",
+    )
 
 
 @router.get("/metrics", responses=problems(), response_class=PlainTextResponse)
@@ -58,6 +70,18 @@ def metrics(request: Request, settings: InSettings) -> Response:
 def jobs(person: Reader, workspace: InWorkspace) -> list[JobRecord]:
     """What the worker has done, does and will do, the latest first."""
     return workspace.jobs()
+
+
+@router.post("/api/jobs/{id}/cancel", responses=problems(404, 409))
+def cancel_job(person: Admin, workspace: InWorkspace, id: Id) -> JobRecord:
+    """End a job that waits or runs. The pool or adaptation has failed then, and can be tried again."""
+    return workspace.cancel_job(id, person)
+
+
+@router.post("/api/jobs/{id}/retry", status_code=201, responses=problems(404, 409))
+def retry_job(person: Admin, workspace: InWorkspace, id: Id) -> JobRecord:
+    """Try again what a failed job was for; the new job."""
+    return workspace.retry_job(id)
 
 
 @router.post(

@@ -123,6 +123,12 @@ def pool(person: Reader, workspace: InWorkspace, id: Id) -> PoolRecord:
     return workspace.pool(id)
 
 
+@router.delete("/{id}", status_code=204, responses=problems(404, 409))
+def delete_pool(person: Admin, workspace: InWorkspace, id: Id) -> None:
+    """Remove a pool and its files. Refused while an adaptation needs it, whatever its state."""
+    workspace.delete_pool(id)
+
+
 @router.get("/{id}/skipped", responses=problems(404))
 def skipped(person: Reader, workspace: InWorkspace, id: Id) -> list[SkippedOut]:
     """Items that could not be read, and why."""

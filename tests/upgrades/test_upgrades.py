@@ -1,0 +1,306 @@
+"""Files of release 0.1.0 are read, gone on with and finished, and end in what that release ended in.
+
+Bit for bit, where this machine rounds as that one did. How the files were made: `make_fixtures`.
+"""
+
+import json
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import psycopg
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+import postgres_server
+from cual import Adaptation, Agent, Client, Pool
+from cual.errors import LabelsMissing, NotAllowed
+from cual.features import read
+from cual.features_folder import FeaturesFolder, FeaturesWriter, Made
+from cual.serve.records import Person, Role
+from cual.serve.workspace import Workspace
+from running import running, until
+from upgrades import release
+from upgrades.release import FOLDER, Row
+
+AGENTS = sorted({path.stem.rpartition("-v")[0] for path in (FOLDER / "agents").iterdir()})
+ADAPTATIONS = sorted(path.name for path in (FOLDER / "adaptations").iterdir())
+ON_A_FOLDER = "cual-plus-on-a-folder"
+Copied = Callable[[str], Path]
+Arrays = dict[str, np.ndarray]
+
+
+def check(found: Any, expected: Any, where: str = "") -> None:
+    """All that the release said is said still; a later one may say more, in further fields."""
+    if isinstance(expected, dict):
+        assert isinstance(found, dict), where
+        assert not expected.keys() - found.keys(), where
+        for key, value in expected.items():
+            check(found[key], value, f"{where}/{key}")
+    elif isinstance(expected, list) and isinstance(found, list):
+        assert len(found) == len(expected), where
+        for i, (one, other) in enumerate(zip(found, expected, strict=True)):
+            check(one, other, f"{where}/{i}")
+    else:
+        assert (type(found), found) == (type(expected), expected), where
+
+
+def check_tensors(found: Agent, file: Path) -> None:
+    """Type, shape and bits of everything that an agent holds."""
+    mine, theirs = release.tensors(found), release.file_tensors(file)
+    for name, tensor in theirs.items():
+        assert (mine[name].dtype, mine[name].shape) == (tensor.dtype, tensor.shape), name
+        np.testing.assert_array_equal(mine[name], tensor, err_msg=name)
+
+
+def check_outputs(agent: Agent, X: np.ndarray, arrays: Arrays, name: str, same_bits: bool = True) -> None:
+    for key, found in release.outputs(agent, X).items():
+        theirs = arrays[f"{name}.{key}"]
+        assert (found.dtype, found.shape) == (theirs.dtype, theirs.shape), key
+        if same_bits or key == "predictions":
+            np.testing.assert_array_equal(found, theirs, err_msg=key)
+        else:
+            np.testing.assert_allclose(found, theirs, rtol=1e-3, atol=1e-5, err_msg=key)
+
+
+# -- agents ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("name", AGENTS)
+def test_an_agent_says_what_it_said(
+    name: str, version: int, expected: Row, arrays: Arrays, same_bits: bool
+) -> None:
+    file = FOLDER / "agents" / f"{name}-v{version}.agent"
+    agent, told = Agent.load(file), expected["agents"][name]
+    said, theirs = release.said_of_agent(agent), dict(told["versions"][version])
+    np.testing.assert_allclose(said.pop("threshold"), theirs.pop("threshold"), rtol=0 if same_bits else 1e-5)
+    check(said, theirs)
+    check_outputs(
+        agent, arrays[f"data.{told['made']['data']}.probe"], arrays, f"agents.{name}.{version}", same_bits
+    )
+    check_tensors(agent, file)
+
+
+@pytest.mark.usefixtures("bits")
+@pytest.mark.parametrize("name", AGENTS)
+def test_an_agent_is_fitted_and_adapted_as_it_was(name: str, expected: Row, arrays: Arrays) -> None:
+    made = expected["agents"][name]["made"]
+    data = {k: arrays[f"data.{made['data']}.{k}"] for k in ("X", "y", "pool0", "ids0", "labels0")}
+    options = {**made["options"], "encoder": made["encoder"]}
+    agent = Agent.fit(data["X"], data["y"], method=made["method"], seed=made["seed"], **options)
+    check_tensors(agent, FOLDER / "agents" / f"{name}-v0.agent")
+    loaded = Agent.load(FOLDER / "agents" / f"{name}-v0.agent")
+    task = loaded.adapt(data["pool0"], made["budget"], ids=data["ids0"])
+    truth = dict(zip(data["ids0"].tolist(), data["labels0"].tolist(), strict=True))
+    after = release.answer_all(task, truth).finish()
+    check_tensors(after, FOLDER / "agents" / f"{name}-v1.agent")
+    check(release.said_of_agent(after), expected["agents"][name]["versions"][1])
+
+
+# -- adaptations -----------------------------------------------------------------------------------------------
+
+
+def moved(name: str, copied: Copied) -> Path:
+    """A copy of a saved adaptation; one on a features folder names that by its path."""
+    path = copied(f"adaptations/{name}")
+    if name == ON_A_FOLDER:
+        file, features = path / "pool.safetensors", copied("features")
+        with safe_open(file, framework="np") as held:
+            meta = json.loads(held.metadata()["cual"])
+        meta["body"]["folder"]["path"] = str(features)
+        save_file({}, file, {"cual": json.dumps(meta, sort_keys=True)})
+    return path
+
+
+@pytest.mark.parametrize("name", ADAPTATIONS)
+def test_an_adaptation_stands_where_it_was_left(
+    name: str, expected: Row, copied: Copied, tmp_path: Path
+) -> None:
+    told = expected["adaptations"][name]["saved"]
+    task = Adaptation.load(moved(name, copied))
+    check(release.saved(task), told)
+    task.save(tmp_path / "again")
+    check(release.saved(Adaptation.load(tmp_path / "again")), told)
+
+
+@pytest.mark.usefixtures("bits")
+@pytest.mark.parametrize("name", ADAPTATIONS)
+def test_an_adaptation_goes_on_to_the_same_end(
+    name: str, expected: Row, arrays: Arrays, copied: Copied
+) -> None:
+    told = expected["adaptations"][name]
+    truth = dict(told["truth"])
+    path = moved(name, copied)
+    task = Adaptation.load(path)
+    while query := task.ask():
+        with pytest.raises(LabelsMissing):
+            task.finish()
+        task.tell(query.id, {query.ids[0]: truth[query.ids[0]]})
+        task.save(path)  # into the release's own folder, answer by answer
+        task = Adaptation.load(path)
+        task.tell(query.id, {sample: truth[sample] for sample in query.ids[1:]})
+    came, agent = release.finished(task, truth)
+    check(came, told["finished"])
+    check_outputs(agent, arrays[f"data.{told['data']}.probe"], arrays, f"adaptations.{name}")
+
+
+# -- features --------------------------------------------------------------------------------------------------
+
+
+def test_a_features_folder_holds_what_it_held(expected: Row, arrays: Arrays) -> None:
+    told = expected["features"]["folder"]
+    held, features = FeaturesFolder.open(FOLDER / "features"), read(FOLDER / "features")
+    held.verify()
+    assert held.X[:].dtype == arrays["features"].dtype
+    np.testing.assert_array_equal(held.X[:], arrays["features"])
+    for name in ("ids", "labels", "sources", "stamps"):
+        assert getattr(held, name) == told[name]
+    assert (features.encoder, features.sha256()) == (told["encoder"], told["sha256"])
+    assert features.labels().tolist() == told["labels"]
+
+
+def test_a_features_folder_takes_more(expected: Row, arrays: Arrays, copied: Copied) -> None:
+    path, told = copied("features"), expected["features"]["folder"]
+    with FeaturesWriter(path, 16, made=Made(told["encoder"], {"size": 4})) as writer:
+        assert [writer.stamp(sample) for sample in told["ids"]] == told["stamps"]
+        writer.append(np.ones((1, 16)), ["new.jpg"], ["cat"])
+    held = FeaturesFolder.open(path)
+    assert held.ids == [*told["ids"], "new.jpg"]
+    np.testing.assert_array_equal(held.X[:-1], arrays["features"])
+
+
+def test_a_pool_holds_what_it_held(expected: Row, arrays: Arrays, tmp_path: Path) -> None:
+    pool = Pool.load(FOLDER / "pool.safetensors")
+    for held in (pool, _saved(pool, tmp_path / "pool")):
+        assert list(held.ids) == expected["features"]["pool"]["ids"]
+        np.testing.assert_array_equal(held.take(np.arange(len(held))).numpy(), arrays["pool"])
+    assert release.file_tensors(tmp_path / "pool")["X"].dtype == np.float16
+
+
+def _saved(pool: Pool, path: Path) -> Pool:
+    pool.save(path)
+    return Pool.load(path)
+
+
+# -- the service -----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def opened(folder: Path, database: str | None = None):
+    workspace = Workspace.open(folder, database)
+    yield workspace
+    workspace.close()
+
+
+def person(told: Row, name: str) -> Person:
+    return next(Person(p["id"], name, Role(p["role"])) for p in told["people"] if p["name"] == name)
+
+
+def truths(told: Row) -> dict[int, dict[Any, Any]]:
+    return {int(pool): dict(pairs) for pool, pairs in told["truths"].items()}
+
+
+def check_opened(workspace: Workspace, told: Row) -> None:
+    check(release.opened(workspace), told["opened"])
+    assert workspace.text(2, 3) == told["text"]
+    assert list(workspace.picture(1, 3).read_bytes()) == told["picture"]
+
+
+def check_end(workspace: Workspace, told: Row) -> None:
+    """Everything is answered and finished, and comes out as it did."""
+    release.go_on(workspace, person(told, "ann"), truths(told))
+    check(release.ended(workspace), told["end"])
+
+
+@pytest.mark.usefixtures("bits")
+def test_a_workspace_is_found_as_it_was_left_and_gone_on_with(folder: Path, expected: Row) -> None:
+    told = expected["workspace"]
+    with opened(folder) as workspace:
+        check_opened(workspace, told)
+        check(release.said_of_jobs(workspace), told["jobs"])
+        check_end(workspace, told)
+
+
+@pytest.mark.postgres
+@pytest.mark.usefixtures("bits")
+def test_a_workspace_on_postgresql_is_gone_on_with(folder: Path, dumped: str, expected: Row) -> None:
+    told = expected["workspace"]
+    (folder / "cual.sqlite3").unlink()
+    with opened(folder, dumped) as workspace:
+        check_opened(workspace, told)
+        check(release.said_of_jobs(workspace), told["jobs"])
+        check_end(workspace, told)
+    assert not (folder / "cual.sqlite3").exists()
+
+
+@pytest.mark.usefixtures("bits")
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def test_a_backup_is_restored_and_gone_on_with(
+    kind: str, tmp_path: Path, expected: Row, request: pytest.FixtureRequest
+) -> None:
+    url = None if kind == "sqlite" else postgres_server.new_database(request.getfixturevalue("postgres"))
+    workspace = Workspace.restore(FOLDER / "workspace.backup", tmp_path / "restored", url)
+    check_opened(workspace, expected["workspace"])
+    check_end(workspace, expected["workspace"])
+    workspace.close()
+
+
+def columns(url: str) -> set[tuple[str, str, str, str]]:
+    wanted = (
+        "SELECT table_name, column_name, data_type, is_nullable FROM information_schema.columns "
+        "WHERE table_schema = 'public'"
+    )
+    with psycopg.connect(url) as connection:
+        return set(connection.execute(wanted).fetchall())
+
+
+@pytest.mark.postgres
+def test_a_database_that_is_upgraded_has_the_tables_of_a_new_one(
+    folder: Path, dumped: str, postgres: str, tmp_path: Path
+) -> None:
+    new = postgres_server.new_database(postgres)
+    Workspace.open(folder, dumped).close()
+    Workspace.open(tmp_path / "new", new).close()
+    assert columns(dumped) == columns(new)
+
+
+@pytest.mark.usefixtures("bits")
+def test_people_come_back_to_the_service_and_go_on(folder: Path, expected: Row, arrays: Arrays) -> None:
+    """`cual serve` on the release's workspace, with the tokens and the cookie that the release gave out."""
+    told = expected["workspace"]
+    truth, secrets = truths(told)[2], told["tokens"]
+    with running(folder) as service:
+        cookie, secret = told["cookies"]["bob"]
+        with httpx.Client(base_url=service.url, cookies={cookie: secret}) as browser:
+            assert browser.get("/api/me").raise_for_status().json()["name"] == "bob"
+        invited = {"token": told["invited"]["eve"]}
+        came = httpx.post(f"{service.url}/api/sign-in", json=invited, headers={"Origin": service.url})
+        assert came.raise_for_status().json()["name"] == "eve"
+        for name in ("cleo", "Zoë"):  # revoked, and locked out
+            with Client(service.url, secrets[name]) as nobody, pytest.raises(NotAllowed):
+                nobody.agents()
+        with Client(service.url, secrets["ann"]) as ann, Client(service.url, secrets["bob"]) as bob:
+            check(release.timeless(ann.get("/api/people")), release.timeless(told["people"]))
+            task = bob.adaptation(2)
+            while query := task.ask():
+                task.tell(query.id, {sample: truth[sample] for sample in query.ids})
+            agent = ann.adaptation(2).finish()
+            theirs = told["end"]["learned"]["1.2"]
+            assert (agent.version, list(agent.classes)) == (2, theirs["classes"])
+            check(by_anybody(release.timeless(task.ledger())), by_anybody(told["end"]["ledgers"]["2"]))
+            with opened(folder) as workspace:
+                local = workspace.load_agent(1, 2)
+            check(release.learned(local), theirs)
+            X = arrays["data.animals.probe"]
+            assert ann.predict(agent, X).tolist() == local.predict(X).tolist()
+            until(lambda: ann.pool(6).state == "ready")
+
+
+def by_anybody(rows: list[Row]) -> list[Row]:
+    """Here bob answers what ann answered there."""
+    return [{**row, "person": ""} for row in rows]
