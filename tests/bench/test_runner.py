@@ -10,7 +10,7 @@ import pytest
 
 from cual.bench.folder import FolderInUse, RunFolder, read_rows
 from cual.bench.jobs import Progress, run
-from cual.bench.rows import iteration_rows
+from cual.bench.rows import round_rows
 from cual.bench.runner import Data, fit_first, load, walk
 from cual.bench.settings import Setting
 from cual.errors import BadFile, BadOption, DamagedFile, ForeignFile, UnknownName
@@ -93,10 +93,10 @@ def test_measures_of_a_task_against_the_true_labels(setting):
 
 def test_a_right_pseudo_label_of_an_old_class_reaches_no_novel_sample():
     rows, labels = np.array([10, 11, 12, 13]), np.array([0, 1, 1, 1])
-    this = Round(0, np.arange(4), np.arange(4.0), np.array([0, 1, 1, 0]), Threshold(0.5, 0.0, 0.2))
-    this.pseudo_rows, this.pseudo_classes = np.arange(4), this.classes
-    believed = dict(zip(rows.tolist(), this.classes.tolist(), strict=True))
-    (row,) = iteration_rows(SimpleNamespace(rounds=[this]), rows, labels, labels == 1, believed)
+    round_ = Round(0, np.arange(4), np.arange(4.0), np.array([0, 1, 1, 0]), Threshold(0.5, 0.0, 0.2))
+    round_.pseudo_rows, round_.pseudo_classes = np.arange(4), round_.classes
+    believed = dict(zip(rows.tolist(), round_.classes.tolist(), strict=True))
+    (row,) = round_rows(SimpleNamespace(rounds=[round_]), rows, labels, labels == 1, believed)
     assert (row["precision"], row["recall"]) == (3 / 4, 2 / 3)
 
 
