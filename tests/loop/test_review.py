@@ -115,5 +115,5 @@ def test_doubts_are_shares_and_follow_the_score(method: str) -> None:
                 threshold = this.threshold.value
                 expected = score / threshold if method == "pseudo-er-margin" else threshold / score
                 if method == "cual-plus":
-                    expected = 1 - float(task._short.probabilities(this.rows)[position[row]].max())
+                    expected = 1 - float(task.machine._short.probabilities(this.rows)[position[row]].max())
                 assert doubts[sample] == pytest.approx(min(1.0, max(0.0, expected)), abs=1e-5)

@@ -86,10 +86,12 @@ def test_the_first_to_answer_counts_until_somebody_settles_it() -> None:
     for person, answer in (("ada", "fox"), ("bob", "owl"), ("ada", "wolf")):
         for row in state.answering("q0", {"a": answer}, person):
             state.apply(row)
-    question = state.questions["a"]
-    assert (state.answers["a"], question.disagreement) == ("wolf", True)
-    state.apply(events.answered("settled", "q0", "a", "owl", "eve"))
-    assert (state.answers["a"], question.disagreement) == ("owl", False)
+    assert (state.answers["a"], state.questions["a"].disagreement) == ("wolf", True)
+    for row in state.answering("q0", {"a": "owl"}, "eve", settle=True):
+        state.apply(row)
+    assert (state.answers["a"], state.questions["a"].disagreement) == ("owl", False)
+    assert state.answering("q0", {"a": "owl"}, "eve", settle=True) == []
+    assert state.last_answer("ada") == ("a", state.questions["a"].latest("ada"))
     (row, *_) = state.ledger()
     assert (row["person"], row["answers"], row["corrected"], row["charged"]) == ("eve", 4, None, 1)
 
@@ -113,10 +115,12 @@ def test_what_is_promised_to_open_questions_cannot_be_spent() -> None:
     state.apply(events.believed(0, [], []))
     more = [{"sample": s, "score": 1.0, "suggestion": None} for s in ("e", "f")]
     state.apply(events.asked(1, "q1", more))
+    late = state.answering("q0", {"a": "fox"})
     with pytest.raises(BudgetExceeded, match="1 would be used and 4 are promised"):
-        state.answering("q0", {"a": "fox"})
+        state.after(late).check_budget()
+    assert state.charged == 0
     state.apply(events.stopped())
-    assert [row["event"] for row in state.answering("q0", {"a": "fox"})] == ["corrected"]
+    state.after(late).check_budget()
 
 
 def test_a_belief_goes_with_the_answer_that_vouches_for_it() -> None:

@@ -15,7 +15,8 @@ from cual.cli.output import Bars, counted, err, listed
 from cual.cli.questions import LeftOpen, Questions
 from cual.errors import BadOption
 from cual.labels import SKIP, Answer
-from cual.loop.adaptation import AGENT, Adaptation, is_saved
+from cual.loop.adaptation import Adaptation
+from cual.loop.files import AGENT, is_saved
 from cual.loop.budget import count_labels
 from cual.pool import Pool
 from cual.storage import write_bytes

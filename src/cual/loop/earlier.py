@@ -11,27 +11,20 @@ from cual import storage
 from cual.labels import SKIP, Answer
 from cual.loop import events
 from cual.loop.rounds import Round
-from cual.pool import Pool
-from cual.types import Label, Progress, Row
+from cual.types import Label, Row
 
 STATE = "state.safetensors"
 
 
-def load(made: type[Any], folder: Path, agent: Any, pool: Pool, progress: Progress | None) -> Any:
-    """The adaptation that release 0.1.0 saved in `folder`."""
-    body, tensors = storage.read(folder / STATE, "adaptation")
-    with storage.rebuilding(folder):
-        rounds = [Round.from_state(i, storage.section(tensors, f"round.{i}.")) for i in range(body["rounds"])]
-        unnamed = next((n for n in body["names"][len(agent.names) :][:1]), None)
-        start = events.begun(
-            body["budget"], agent.names.names, unnamed if agent.method.learner.unnamed else None
-        )
-        rows = [start, *_events(body, rounds, pool.ids)]
-        task = made(agent, pool, progress=progress, journal=rows)
-        task.restore(len(rounds), tensors)
-        if task.state.names.names != tuple(body["names"]):
-            raise ValueError("the classes of the saved adaptation are not those that its answers name")
-    return task
+def events_of(file: Path, agent: Any, ids: Sequence[Label]) -> list[Row]:
+    """The events of an adaptation that release 0.1.0 saved."""
+    body, tensors = storage.read(file, "adaptation")
+    rounds = [Round.from_state(i, storage.section(tensors, f"round.{i}.")) for i in range(body["rounds"])]
+    unnamed = body["names"][len(agent.names)] if agent.method.learner.unnamed else None
+    return [
+        events.begun(body["budget"], agent.names.names, unnamed),
+        *_events(body, rounds, ids),
+    ]
 
 
 def _events(body: Row, rounds: Sequence[Round], ids: Sequence[Label]) -> list[Row]:

@@ -5,7 +5,7 @@ command line and the service ask this module. Nothing here computes scores, read
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cual.errors import AlreadyFinished, BudgetExceeded, UnknownQuery, UnknownSample
@@ -21,10 +21,12 @@ class Given:
     person: Any
     answer: Answer
     at: str
+    number: int
+    """Of the event: how many came before it."""
     settles: bool = False
 
 
-@dataclass
+@dataclass(frozen=True)
 class Question:
     """One sample that people were asked about, and what they said."""
 
@@ -33,7 +35,7 @@ class Question:
     asked: Row
     """Its score, threshold, zone and suggestion when it was asked."""
     asked_at: str
-    given: list[Given] = field(default_factory=list[Given])
+    given: tuple[Given, ...] = ()
     """Answers that stand, in the order in which they came."""
 
     @property
@@ -90,6 +92,10 @@ class State:
         """Why there is no further round."""
         self.stopped = False
         self.finished = False
+        self.events = 0
+        """How many events there were."""
+        self.computed = -1
+        """Number of the last event that the learner left: it has used whatever came before."""
 
     @classmethod
     def of(cls, rows: Iterable[Row]) -> "State":
@@ -101,7 +107,21 @@ class State:
 
     def apply(self, event: Row) -> None:
         """Take the next event."""
-        getattr(self, f"_{event['event']}")(event)
+        kind = event["event"]
+        getattr(self, f"_{kind}")(event)
+        if kind in events.COMPUTED:
+            self.computed = self.events
+        self.events += 1
+
+    def after(self, rows: Iterable[Row]) -> "State":
+        """The state after some more events; this one stays as it is."""
+        state = State()
+        vars(state).update(vars(self))
+        state.questions = dict(self.questions)
+        state.answers = dict(self.answers)
+        for row in rows:
+            state.apply(row)
+        return state
 
     # -- what is asked ---------------------------------------------------------------------------------------
 
@@ -129,10 +149,12 @@ class State:
             raise UnknownQuery(f"no query {query!r} was asked; asked so far: {known}")
         return mine
 
-    def answering(self, query: str, answers: Mapping[Label, Answer], person: Any = None) -> list[Row]:
-        """The events that answers come to, or an error that says why they cannot be taken.
+    def answering(
+        self, query: str, answers: Mapping[Label, Answer], person: Any = None, settle: bool = False
+    ) -> list[Row]:
+        """The events that answers to one query come to; `check_budget` of the state after them is the caller's.
 
-        Saying the same again is no event; saying something else corrects.
+        Saying the same again is no event; saying something else corrects. `settle` ends a disagreement.
         """
         self.check_going()
         asked = self.of_query(query)
@@ -141,15 +163,18 @@ class State:
             if sample not in asked:
                 raise UnknownSample(f"query {query!r} did not ask about sample {sample!r}")
             before = asked[sample].latest(person)
-            if before is None:
-                kind = "skipped" if answer is SKIP else "told"
-            elif before.answer != answer:
-                kind = "corrected"
-            else:
+            if before is not None and before.answer == answer and before.settles >= settle:
                 continue
+            first = "skipped" if answer is SKIP else "told"
+            kind = "settled" if settle else first if before is None else "corrected"
             rows.append(events.answered(kind, query, sample, answer, person))
-        self.after(rows).check_budget()
         return rows
+
+    def last_answer(self, person: Any) -> tuple[Label, Given] | None:
+        """The latest answer of a person that stands, and the sample that it is about."""
+        latest = ((sample, question.latest(person)) for sample, question in self.questions.items())
+        mine = [(sample, given) for sample, given in latest if given is not None]
+        return max(mine, key=lambda answer: answer[1].number, default=None)
 
     def check_going(self) -> None:
         if self.finished:
@@ -163,20 +188,6 @@ class State:
                 f"the budget of {self.budget} labels has no room for an answer in place of a skip: with it "
                 f"{charged} would be used and {promised} are promised to open questions"
             )
-
-    def after(self, rows: Iterable[Row]) -> "State":
-        """The state after some more answers; this one stays as it is."""
-        state = State()
-        vars(state).update(vars(self))
-        state.questions = dict(self.questions)
-        state.answers = dict(self.answers)
-        for row in rows:
-            asked = state.questions[row["sample"]]
-            state.questions[row["sample"]] = Question(
-                asked.query, asked.round, asked.asked, asked.asked_at, list(asked.given)
-            )
-            state.apply(row)
-        return state
 
     # -- what is believed ------------------------------------------------------------------------------------
 
@@ -262,22 +273,20 @@ class State:
             self.ended = event["ended"]
 
     def _answered(self, event: Row) -> None:
-        question = self.questions[event["sample"]]
         settles = event["event"] == "settled"
-        question.given.append(Given(event.get("person"), events.answer_of(event), event["at"], settles))
-        self._count(event["sample"])
+        given = Given(event.get("person"), events.answer_of(event), event["at"], self.events, settles)
+        self._answer(event["sample"], (*self.questions[event["sample"]].given, given))
 
     _told = _skipped = _corrected = _settled = _answered
 
     def _undone(self, event: Row) -> None:
         question = self.questions[event["sample"]]
         last = question.latest(event.get("person"))
-        if last is not None:
-            place = len(question.given) - 1 - question.given[::-1].index(last)
-            del question.given[place]
-        self._count(event["sample"])
+        self._answer(event["sample"], tuple(given for given in question.given if given is not last))
 
-    def _count(self, sample: Label) -> None:
+    def _answer(self, sample: Label, given: tuple[Given, ...]) -> None:
+        """Write down which answers to a question stand, and what they come to."""
+        self.questions[sample] = replace(self.questions[sample], given=given)
         counting = self.questions[sample].counting
         if counting is None:
             self.answers.pop(sample, None)
@@ -287,14 +296,15 @@ class State:
     def _believed(self, event: Row) -> None:
         self.names = self.numbered
         self.closed = event["round"] + 1
-        self.pseudo_labels |= dict(zip(event["samples"], event["labels"], strict=True))
+        new = zip(event["samples"], event["labels"], strict=True)
+        self.pseudo_labels = self.pseudo_labels | dict(new)  # others may hold the one before
         self.ended = event.get("ended")
 
     def _confirmed(self, event: Row) -> None:
-        self.verdicts |= dict.fromkeys(event["samples"], True)
+        self.verdicts = self.verdicts | dict.fromkeys(event["samples"], True)
 
     def _rejected(self, event: Row) -> None:
-        self.verdicts |= dict.fromkeys(event["samples"], False)
+        self.verdicts = self.verdicts | dict.fromkeys(event["samples"], False)
 
     def _stopped(self, event: Row) -> None:
         self.stopped = True

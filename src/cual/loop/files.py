@@ -1,0 +1,83 @@
+"""The files of an adaptation: agent and pool, the journal, and a cache of what was computed. No computing.
+
+The journal is all that counts. The cache may be deleted, and one that is damaged or of other events is left alone.
+"""
+
+import logging
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cual import storage
+from cual.errors import BadFile
+from cual.loop import earlier
+from cual.loop.journal import Journal
+from cual.loop.machine import Machine
+from cual.loop.state import State
+from cual.pool import Pool
+
+AGENT = "agent.safetensors"
+POOL = "pool.safetensors"
+JOURNAL = "journal.jsonl"
+CACHE = "cache.safetensors"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an adaptation lies, and how much of what was computed lies there."""
+
+    folder: Path | None = None
+    cached: tuple[Path, int, int] | None = None
+    """The cache's file, and how many rounds were opened and closed when it was written."""
+
+
+def is_saved(folder: str | os.PathLike[str]) -> bool:
+    """Whether a folder holds an adaptation, of this release or an earlier one."""
+    return any((Path(folder) / name).exists() for name in (JOURNAL, earlier.STATE))
+
+
+def begin(folder: Path, agent: Any, pool: Pool) -> None:
+    """Write what never changes, and make room for the rest."""
+    for name in (JOURNAL, CACHE, earlier.STATE):
+        (folder / name).unlink(missing_ok=True)
+    agent.save(folder / AGENT)
+    pool.save(folder / POOL)
+
+
+def read_journal(folder: Path, agent: Any, pool: Pool) -> tuple[Journal, bool]:
+    """The journal of a folder, and whether it goes on there: that of an earlier release does not."""
+    if (folder / JOURNAL).exists() or not (folder / earlier.STATE).exists():
+        return Journal.open(folder / JOURNAL), True
+    with storage.rebuilding(folder / earlier.STATE):
+        return Journal(earlier.events_of(folder / earlier.STATE, agent, pool.ids)), False
+
+
+def write_cache(place: Place, folder: Path, machine: Machine, state: State) -> Place:
+    """Write what was computed, unless it lies there."""
+    current = (folder / CACHE, state.opened, state.closed)
+    if place.cached == current:
+        return place
+    storage.write(folder / CACHE, "cache", {"rounds": state.opened, "closed": state.closed}, machine.tensors())
+    return replace(place, cached=current)
+
+
+def read_cache(place: Place, folder: Path, machine: Machine, state: State) -> Place:
+    """Take over what was computed, if it is there, whole, and of the same events."""
+    file, kind = folder / CACHE, "cache"
+    if not file.exists() and (folder / earlier.STATE).exists():
+        file, kind = folder / earlier.STATE, "adaptation"
+    if not file.exists():
+        return place
+    try:
+        body, tensors = storage.read(file, kind)
+        if (body["rounds"], body["closed"]) != (state.opened, state.closed):
+            return place
+        with storage.rebuilding(file):
+            machine.restore(body["rounds"], tensors)
+    except BadFile as error:
+        log.warning("%s; it is computed again", error)
+        return place
+    return replace(place, cached=(file, state.opened, state.closed))

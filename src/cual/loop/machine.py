@@ -1,0 +1,277 @@
+"""What is computed in an adaptation: a round is opened, and closed. The arrays of each round, and A_s.
+
+A step is a function of the state: it leaves one event (`events`), and `rounds` grows. So what was computed is a
+cache of what the events imply, and `compute` makes it again. Who is told what is `adaptation`'s business.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+from torch import Tensor
+
+from cual import storage
+from cual.acquisition import PoolView
+from cual.errors import DamagedFile
+from cual.labels import SKIP, ClassNames
+from cual.learners import Accepted, Knowledge
+from cual.loop import events
+from cual.loop.budget import allotment
+from cual.loop.outlook import Outlook, novel_samples, outlook
+from cual.loop.rounds import Round
+from cual.loop.state import State
+from cual.loop.timing import Timings
+from cual.methods import Method
+from cual.pool import Pool
+from cual.seeds import generator
+from cual.types import IntArray, Label, Progress, Row
+from cual.uncertainty import Zone, t_inner
+
+
+class Composed(Knowledge, Protocol):
+    """An agent, as far as the machine reads it."""
+
+    @property
+    def method(self) -> Method: ...
+
+
+class Machine:
+    """Scores the pool, chooses whom to ask and what to believe, and lets A_s learn, one step at a time."""
+
+    def __init__(self, agent: Composed, pool: Pool, timings: Timings, progress: Progress | None) -> None:
+        self.rounds: list[Round] = []
+        """What was computed in each round."""
+        self._agent = agent
+        self._pool = pool
+        self._timings = timings
+        self._progress = progress
+        self._method = agent.method
+        self._row_of = {sample: row for row, sample in enumerate(pool.ids)}
+        self._short = agent.method.learner.begin(agent, pool)
+
+    def compute(self, rows: Sequence[Row]) -> None:
+        """Compute everything again that the events `rows` say was computed."""
+        state = State()
+        self.rounds = []
+        self._short = self._method.learner.begin(self._agent, self._pool)
+        for event in rows:
+            if event["event"] in events.COMPUTED and not events.same_step(self.step(state), event):
+                raise DamagedFile(
+                    f"computing round {event.get('round')} again gave something else than the journal says: "
+                    "the agent, the pool or the machine has changed since"
+                )
+            state.apply(event)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything that was computed."""
+        tensors = {f"short.{k}": v for k, v in self._short.state().items()}
+        for round_ in self.rounds:
+            tensors |= {f"round.{round_.round}.{k}": v for k, v in round_.state().items()}
+        return tensors
+
+    def restore(self, rounds: int, tensors: Mapping[str, Tensor]) -> None:
+        """Take over what `tensors` gave before."""
+        self._short.restore(storage.section(tensors, "short."))
+        self.rounds = [Round.from_state(i, storage.section(tensors, f"round.{i}.")) for i in range(rounds)]
+
+    # -- the two steps -----------------------------------------------------------------------------------------
+
+    def step(self, state: State) -> Row:
+        """Open the next round, or close the one that is open."""
+        return self._open_round(state) if state.opened == state.closed else self._close_round(state)
+
+    def _open_round(self, state: State) -> Row:
+        """Score what is left, set T_inner, and choose whom to ask."""
+        method, i, rows = self._method, state.opened, self._remaining(state)
+        n = self._allotment(state, i) if i < method.rounds else 0
+        if not len(rows):
+            return events.ended("the pool is used up")
+        if i >= method.rounds and not method.believes_last:
+            return events.ended("all iterations are used")
+        if not n and method.believe is None:
+            return events.ended("the budget is spent")
+        if self._progress is not None:
+            self._progress("adapting", i, method.rounds)
+        with self._timings.stage("scoring"):
+            scored = self._short.score(rows, last=method.believes_last and not n)
+        threshold = scored.threshold or t_inner(scored.validation, method.stds)
+        novel = novel_samples(scored)
+        mistaken = float((scored.validation > threshold.value).double().mean()) * (len(rows) - novel)
+        current = Round(
+            i, rows, scored.scores, scored.classes, threshold, novel=novel, taken_for_novel=mistaken
+        )
+        self.rounds.append(current)
+        if method.ends_below_threshold and not (scored.scores > threshold.value).any():
+            return events.asked(i, current.query_id, [], ended="nothing lies above T_inner")
+        if n:
+            strategy = method.then if self._novel_alive(state) else method.first
+            rng = generator(self._agent.seed, self._agent.version + 1, i, "queries")
+            view = replace(self._view(current, slice(None)), validation=scored.validation.cpu().numpy())
+            current.asked = rows[strategy.choose(view, n, rng)]
+        return events.asked(i, current.query_id, self._questions(state, current))
+
+    def _close_round(self, state: State) -> Row:
+        """All is answered: believe the most certain of the rest, and learn from everything accepted."""
+        method, current, names = self._method, self.rounds[-1], state.numbered
+        last = method.believes_last and not len(current.asked)
+        if method.believe is not None and last == method.believes_last:
+            judged = np.concatenate([self._answered_rows(state), self._rejected_rows(state)])
+            left = np.flatnonzero(~np.isin(current.rows, judged))
+            chosen = left[method.believe.choose(self._view(current, left))]
+            chosen = chosen[np.isin(current.classes[chosen], self._vouched(state, names))]
+            current.pseudo_rows = current.rows[chosen]
+            current.pseudo_classes = current.classes[chosen]
+            current.pseudo_doubts = method.believe.doubts(self._view(current, chosen))
+        closed = events.believed(
+            current.round,
+            [self._pool.ids[row] for row in current.pseudo_rows.tolist()],
+            [names.names[c] for c in current.pseudo_classes.tolist()],
+        )
+        if last:
+            return {**closed, "ended": "the pool is labelled"}
+        rounds = current.round + 1
+        more = method.believes_last or (
+            rounds < method.rounds and (method.believe is not None or self._allotment(state, rounds))
+        )
+        if not more:
+            return closed
+        if not len(current.asked) and not len(current.pseudo_rows):
+            return {**closed, "ended": "nothing more to ask or to believe"}
+        with self._timings.stage("short head"):
+            self._short.learn(self._accepted(state, closed), current.round)
+        return closed
+
+    def _allotment(self, state: State, round: int) -> int:
+        """Questions of a round: none once it was stopped, or where the learner asks nothing."""
+        silent = state.stopped or state.unnamed is not None
+        left = 0 if silent else state.budget - state.charged
+        method = self._method
+        first = None if self._novel_alive(state) else method.first_share
+        return allotment(left, state.budget, method.rounds - round, first)
+
+    def _view(self, current: Round, positions: IntArray | slice) -> PoolView:
+        rows = current.rows[positions]
+        return PoolView(
+            scores=current.scores[positions],
+            threshold=current.threshold.value,
+            classes=current.classes[positions],
+            n_old=len(self._agent.names),
+            learning=self._short.learning(),
+            probabilities=lambda: self._short.probabilities(rows),
+            features=lambda at: self._short.features(rows[at]),
+        )
+
+    def _questions(self, state: State, current: Round) -> list[Row]:
+        """What is written down of each sample that is asked about."""
+        position = {row: p for p, row in enumerate(current.rows.tolist())}
+        places = np.array([position[row] for row in current.asked.tolist()], dtype=np.int64)
+        if not len(places):
+            return []
+        zone_of, nearest = current.zones[places], self._short.nearest_old(current.asked)
+        names = state.names.names
+        samples: list[Row] = []
+        for row, place, zone, old in zip(current.asked, places, zone_of, nearest, strict=True):
+            c = int(old) if zone == Zone.OLD else int(current.classes[place])
+            samples.append(
+                {
+                    "sample": self._pool.ids[row],
+                    "iteration": current.round,
+                    "score": float(current.scores[place]),
+                    "threshold": current.threshold.value,
+                    "zone": Zone(int(zone)).name.lower(),
+                    "suggestion": names[c] if c >= 0 else None,
+                }
+            )
+        return samples
+
+    def _rows(self, samples: Iterable[Label]) -> IntArray:
+        return np.array([self._row_of[sample] for sample in samples], dtype=np.int64)
+
+    def _answered_rows(self, state: State) -> IntArray:
+        return self._rows(state.answers)
+
+    def _rejected_rows(self, state: State) -> IntArray:
+        return self._rows(state.rejected)
+
+    def _remaining(self, state: State) -> IntArray:
+        taken = np.zeros(len(self._pool), dtype=np.bool_)
+        taken[self._answered_rows(state)] = True
+        taken[self._believed(state)[0]] = True
+        return np.flatnonzero(~taken)
+
+    def _vouched(self, state: State, names: ClassNames) -> list[int]:
+        vouched = state.vouched
+        return [c for c, name in enumerate(names.names) if name in vouched]
+
+    def _novel_alive(self, state: State) -> list[int]:
+        """Novel classes that somebody vouches for and that have a number."""
+        return [c for c in self._vouched(state, state.names) if c >= len(self._agent.names)]
+
+    def _believed(self, state: State) -> tuple[IntArray, IntArray]:
+        """Rows and classes of the pseudo-labels that stand."""
+        return self._encoded(state.believed, state.names)
+
+    def _encoded(self, labels: Mapping[Label, Label], names: ClassNames) -> tuple[IntArray, IntArray]:
+        return self._rows(labels), names.encode(labels.values())
+
+    def _foreseen(self, state: State) -> IntArray:
+        """Rows that a method which believes only at the end would believe if nobody were asked any more."""
+        if state.ended is not None or not self._method.believes_last:
+            return np.empty(0, np.int64)
+        last = self.rounds[-1]
+        taken = np.isin(last.classes, self._novel_alive(state))
+        rows = last.rows[taken & (last.scores > last.threshold.value)]
+        return np.setdiff1d(rows, np.concatenate([self._answered_rows(state), self._rejected_rows(state)]))
+
+    def _accepted(self, state: State, closed: Row | None = None) -> Accepted:
+        """What is accepted so far; `closed` is the event of a round that is just being closed."""
+        names = state.numbered
+        answers = [
+            (self._row_of[s], names.index(a)) for s, a in state.answers.items() if a is not SKIP
+        ]
+        answered = np.array(sorted(answers), dtype=np.int64).reshape(-1, 2)
+        believed = state.believed
+        if closed is not None:
+            believed |= dict(zip(closed["samples"], closed["labels"], strict=True))
+        rows, classes = self._encoded(believed, names)
+        human = np.concatenate([np.ones(len(answered), np.int64), np.zeros(len(rows), np.int64)])
+        return Accepted(
+            np.concatenate([answered[:, 0], rows]), np.concatenate([answered[:, 1], classes]), human
+        )
+
+    def settled(self, state: State) -> tuple[ClassNames, Accepted]:
+        """What was accepted, with classes that it leaves empty left out and the numbers closed up."""
+        accepted, names = self._accepted(state), state.numbered
+        kept = sorted({*range(len(self._agent.names)), *accepted.classes.tolist()})
+        number = np.full(len(names), -1)
+        number[kept] = np.arange(len(kept))
+        closed_up = ClassNames(tuple(names.names[c] for c in kept))
+        return closed_up, Accepted(accepted.rows, number[accepted.classes], accepted.human)
+
+    def outlook(self, state: State) -> Outlook:
+        """How many novel samples are probably still unlabelled, and whether to ask about another one."""
+        if not self.rounds:
+            return outlook(math.nan, 0, 0, 0, 0)
+        known = self._agent.names
+        labels = {sample: answer for sample, answer in state.answers.items() if answer is not SKIP}
+        novel = [self._row_of[sample] for sample, answer in labels.items() if answer not in known]
+        rows, classes = self._believed(state)
+        believed = rows[classes >= len(known)]
+        labelled = np.concatenate([np.array(novel, dtype=np.int64), believed, self._foreseen(state)])
+        last = self.rounds[-1]
+        since = int(np.isin(labelled, last.rows).sum())
+        # Of those believed since, some are old: as many as old samples lie above the threshold, in proportion.
+        above = int((last.scores > last.threshold.value).sum())
+        taken = int((last.pseudo_classes >= len(known)).sum())
+        wrong = last.taken_for_novel * min(1.0, taken / max(1, above))
+        return outlook(last.novel, len(labelled) - since, max(0.0, since - wrong), len(novel), len(labels))
+
+    def doubts(self) -> dict[Label, float]:
+        """How doubtful each sample that was ever believed is, 0 … 1."""
+        doubt_of = dict[Label, float]()
+        for round_ in self.rounds:
+            samples = [self._pool.ids[row] for row in round_.pseudo_rows.tolist()]
+            doubt_of |= dict(zip(samples, round_.pseudo_doubts.tolist(), strict=True))
+        return doubt_of
