@@ -5,10 +5,11 @@
 
 An agent learns the first classes of a file and is asked about test samples of these and of all other classes.
 AUROC, the share of known samples that lie above `Agent.threshold` (false alarms) and of unknown ones (detected);
-mean over seeds. "Together": batches of --batch samples of which --novel are unknown (`Agent.novelty_together`).
+mean over seeds. "Together": batches of --batch samples, --novel of them unknown (`Agent.novelty_together`).
 """
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +22,10 @@ from cual.bench.streams import Protocol, make_stream
 FILES = {"eurosat-r50": (2, 1), "cifar100-super-r50": (4, 2), "places50-r50": (10, 5)}
 
 
-def measured(X: np.ndarray, y: np.ndarray, first: int, method: str, seed: int, args: argparse.Namespace):
-    stream = make_stream(y, Protocol(first=first, increment=FILES_INCREMENT), seed)
+def measured(
+    X: np.ndarray, y: np.ndarray, protocol: Protocol, method: str, seed: int, args: argparse.Namespace
+) -> Iterator[tuple[str, float, float, float]]:
+    stream = make_stream(y, protocol, seed)
     agent = Agent.fit(X[stream.first], y[stream.first], method, seed)
     test = stream.test_rows(stream.tasks[-1].number)
     known = np.isin(y[test], agent.classes_)
@@ -45,7 +48,6 @@ def measured(X: np.ndarray, y: np.ndarray, first: int, method: str, seed: int, a
 
 
 def main() -> None:
-    global FILES_INCREMENT
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--files", default=",".join(FILES))
@@ -55,7 +57,9 @@ def main() -> None:
     parser.add_argument("--novel", type=float, default=0.1)
     args = parser.parse_args()
     torch.set_num_threads(2)
-    print("| file | method | seen | AUROC | false alarms | detected |\n| --- | --- | --- | ---: | ---: | ---: |")
+    print(
+        "| file | method | seen | AUROC | false alarms | detected |\n| --- | --- | --- | ---: | ---: | ---: |"
+    )
     for file in args.files.split(","):
         path = args.data / f"{file}.npz"
         if not path.exists():
@@ -63,14 +67,15 @@ def main() -> None:
             continue
         with np.load(path) as arrays:
             X, y = arrays["X"].astype(np.float32), arrays["y"].astype(np.int64)
-        first, FILES_INCREMENT = FILES[file]
+        first, increment = FILES[file]
+        protocol = Protocol(first=first, increment=increment)
         for method in args.methods.split(","):
             rows: dict[str, list[tuple[float, float, float]]] = {}
             for seed in args.seeds.split(","):
-                for seen, *values in measured(X, y, first, method, int(seed), args):
+                for seen, *values in measured(X, y, protocol, method, int(seed), args):
                     rows.setdefault(seen, []).append(tuple(values))
             for seen, values in rows.items():
-                means, stds = np.mean(values, axis=0), np.std(values, axis=0, ddof=1 if len(values) > 1 else 0)
+                means, stds = np.mean(values, axis=0), np.std(values, axis=0, ddof=int(len(values) > 1))
                 cells = " | ".join(f"{m:.3f} ± {s:.3f}" for m, s in zip(means, stds, strict=True))
                 print(f"| {file} | {method} | {seen} | {cells} |", flush=True)
 

@@ -7,10 +7,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cual.loop.adaptation import Adaptation, Query
     from cual.agent import Agent
     from cual.client import Client
     from cual.labels import SKIP
+    from cual.loop.adaptation import Adaptation, Query
     from cual.pool import Pool
 
 __version__ = "0.1.0"

@@ -23,9 +23,9 @@ from cual.loop.adaptation import Adaptation
 from cual.loop.timing import Timings
 from cual.methods import Method, methods
 from cual.pool import Pool, as_features, check_width, chunks, encoder_of
+from cual.registry import options_of
 from cual.replay import Replay
 from cual.seeds import generator
-from cual.registry import options_of
 from cual.types import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray, Progress, Row
 from cual.uncertainty import ClassModel, Threshold, Uncertainty, Warns
 
@@ -247,8 +247,8 @@ class Agent:
     def novelty_together(self, X: ArrayLike) -> tuple[FloatArray, Threshold]:
         """How novel samples look that arrived together, and above which score they probably are.
 
-        A method that looks at the company of a sample tells novel ones far better in a batch: they crowd where no
-        known sample is. Others say the same as `novelty` and `threshold`.
+        A method that looks at the company of a sample tells novel ones far better in a batch: they crowd
+        where no known sample is. Others say the same as `novelty` and `threshold`.
         """
         self.check_encoder(encoder_of(X), "X")
         learner = self.method.learner

@@ -1,7 +1,7 @@
 """What to believe without asking: which unlabelled samples take the class they are taken for. Choosing only."""
 
 import math
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -43,6 +43,11 @@ class MostNovel:
     def __init__(self, alpha: float = 0.2) -> None:
         self.alpha = options.number("alpha", alpha, 0, 1)
 
+    @classmethod
+    def unit_test_params(cls) -> list[dict[str, Any]]:
+        """What its checks are run with."""
+        return [{"alpha": 0.2}, {"alpha": 0.0}, {"alpha": 1.0}]
+
     def choose(self, view: PoolView) -> IntArray:
         above = int(((view.scores > view.threshold) & (view.classes >= view.n_old)).sum())
         scores = np.where(view.classes >= view.n_old, view.scores, -np.inf).astype(np.float32)
@@ -75,6 +80,11 @@ class LikelierThanNot:
     def __init__(self, share: float = 0.5, most_old: int = 2500) -> None:
         self.share = options.number("share", share, 0, 1)
         self.most_old = options.whole("most_old", most_old)
+
+    @classmethod
+    def unit_test_params(cls) -> list[dict[str, Any]]:
+        """What its checks are run with."""
+        return [{}, {"share": 0.3, "most_old": 2}]
 
     def choose(self, view: PoolView) -> IntArray:
         if not len(view.scores):
@@ -111,6 +121,11 @@ class MostCertain:
 
     def __init__(self, alpha: float = 0.2) -> None:
         self.alpha = options.number("alpha", alpha, 0, 1)
+
+    @classmethod
+    def unit_test_params(cls) -> list[dict[str, Any]]:
+        """What its checks are run with."""
+        return [{"alpha": 0.2}, {"alpha": 0.0}, {"alpha": 1.0}]
 
     def choose(self, view: PoolView) -> IntArray:
         novel = view.classes >= view.n_old

@@ -88,7 +88,9 @@ def rebuilding(path: str | os.PathLike[str]) -> Generator[None]:
         raise DamagedFile(f"{path} is damaged: {error!r}; take a backup or make it again") from error
 
 
-def section(tensors: Mapping[str, Tensor], prefix: str, device: torch.device | str = "cpu") -> dict[str, Tensor]:
+def section(
+    tensors: Mapping[str, Tensor], prefix: str, device: torch.device | str = "cpu"
+) -> dict[str, Tensor]:
     """The tensors whose names begin with `prefix`, without it, on `device`."""
     return {k.removeprefix(prefix): v.to(device) for k, v in tensors.items() if k.startswith(prefix)}
 

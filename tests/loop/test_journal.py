@@ -60,7 +60,9 @@ def test_two_that_write_to_one_folder_notice_it(world: World, tmp_path: Path) ->
     assert Adaptation.load(tmp_path).answers == {ids[0]: "owl"}
 
 
-def test_a_damaged_cache_is_computed_again(world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_cache_is_computed_again(
+    world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     task, _ = asked(world, tmp_path)
     cache = tmp_path / "cache.safetensors"
     cache.write_bytes(cache.read_bytes()[:-50])
@@ -88,7 +90,9 @@ def test_a_newer_journal_is_refused(world: World, tmp_path: Path) -> None:
         Adaptation.load(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["", "{}\n", "[]\n", '{"event": "no such"}\n', '{"event": "told"}\n', "\x00\n"])
+@pytest.mark.parametrize(
+    "text", ["", "{}\n", "[]\n", '{"event": "no such"}\n', '{"event": "told"}\n', "\x00\n"]
+)
 def test_what_is_no_journal_is_a_named_error(world: World, tmp_path: Path, text: str) -> None:
     asked(world, tmp_path)
     (tmp_path / "journal.jsonl").write_text(text)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from cual.loop.outlook import novel_samples, outlook
 from cual.learners import Scored
+from cual.loop.outlook import novel_samples, outlook
 from cual.uncertainty import Threshold
 from worlds import World
 

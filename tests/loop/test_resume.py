@@ -84,7 +84,7 @@ def test_what_is_computed_again_is_what_it_was_in_spite_of_corrections(tmp_path:
     task = WORLD.adapt(agent("cual"), budget=8)
     first = task.ask()
     assert first is not None
-    task.tell(first.id, {i: "owl" for i in first.ids})
+    task.tell(first.id, dict.fromkeys(first.ids, "owl"))
     second = task.ask()
     assert second is not None
     task.tell(first.id, {i: WORLD.truth[str(i)] for i in first.ids})
@@ -93,7 +93,9 @@ def test_what_is_computed_again_is_what_it_was_in_spite_of_corrections(tmp_path:
     again = Adaptation.load(tmp_path / "task")
     assert again.ask() == task.ask()
     for mine, other in zip(task.rounds, again.rounds, strict=True):
-        assert {k: v.tolist() for k, v in mine.state().items()} == {k: v.tolist() for k, v in other.state().items()}
+        assert {k: v.tolist() for k, v in mine.state().items()} == {
+            k: v.tolist() for k, v in other.state().items()
+        }
     assert again.journal == task.journal
     WORLD.answer_all(task)
     WORLD.answer_all(again)

@@ -110,7 +110,7 @@ def test_saying_the_same_again_is_no_event_and_asking_what_would_happen_changes_
 def test_what_is_promised_to_open_questions_cannot_be_spent() -> None:
     """Two labels, four questions, of which two were skipped: the skips cannot be answered any more."""
     state = State.of(begun(budget=4))
-    for row in state.answering("q0", {s: SKIP for s in "ab"}):
+    for row in state.answering("q0", dict.fromkeys("ab", SKIP)):
         state.apply(row)
     state.apply(events.believed(0, [], []))
     more = [{"sample": s, "score": 1.0, "suggestion": None} for s in ("e", "f")]

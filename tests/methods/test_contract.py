@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from cual import Adaptation, Agent
-from cual.loop.budget import count_labels
 from cual.errors import BadOption, UnknownName
 from cual.heads import Ridge
+from cual.loop.budget import count_labels
 from cual.methods import Method, methods
 from worlds import World, file_bytes, make_world
 

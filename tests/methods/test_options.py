@@ -114,7 +114,9 @@ def test_every_option_of_every_method_can_be_changed_by_its_name_and_survives_a_
         ("cual", {"rounds": 3, "iterations": 3}, "rounds is given twice"),
     ],
 )
-def test_an_option_that_a_method_does_not_use_is_refused(method: str, option: dict[str, Any], said: str) -> None:
+def test_an_option_that_a_method_does_not_use_is_refused(
+    method: str, option: dict[str, Any], said: str
+) -> None:
     with pytest.raises(BadOption, match=said):
         methods[method].but(**option)
 

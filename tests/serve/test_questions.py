@@ -261,7 +261,7 @@ def test_after_the_end_nothing_is_taken(service: Service, asking: int) -> None:
         lambda: w.undo(asking, service.ann),
         lambda: w.settle(question, service.ann, "cat"),
         lambda: w.drop(asking),
-        lambda: w.stop(asking),
+        lambda: w.stop(asking, service.ann),
     ):
         with pytest.raises(AlreadyFinished):
             refused()
@@ -280,7 +280,7 @@ def test_a_dropped_one_takes_nothing_and_leaves_no_job(service: Service, asking:
     for refused in (
         lambda: w.answer(asking, service.ann, {question.id: "cat"}),
         lambda: w.finish(asking),
-        lambda: w.stop(asking),
+        lambda: w.stop(asking, service.ann),
         lambda: w.retry(asking),
     ):
         with pytest.raises(Conflict):

@@ -107,7 +107,7 @@ class Labelling(RuleBasedStateMachine):
     @precondition(lambda self: len(self.order) > 6)
     @rule()
     def stop(self) -> None:
-        self.workspace.stop(self.adaptation)
+        self.workspace.stop(self.adaptation, self.service.ann)
 
     @invariant()
     def what_counts_is_what_was_said(self) -> None:
@@ -143,7 +143,7 @@ class Labelling(RuleBasedStateMachine):
     @rule()
     def end(self) -> None:
         """Whatever was done, it can be brought to an end, and the agent is what the library makes of it."""
-        self.workspace.stop(self.adaptation)
+        self.workspace.stop(self.adaptation, self.service.ann)
         while self.record.state == "thinking":
             self.work()
         self.service.finish(self.adaptation)
@@ -152,7 +152,7 @@ class Labelling(RuleBasedStateMachine):
         version = self.workspace.versions(self.service.agent)[-1]
         assert version.labels_used == record.spent
         with pytest.raises(CualError):
-            self.workspace.stop(self.adaptation)
+            self.workspace.stop(self.adaptation, self.service.ann)
         self.workspace.roll_back(self.service.agent, 0)
         self.adaptation = self.service.start(budget=9)
         self.said, self.order = {}, []

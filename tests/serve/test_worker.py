@@ -293,7 +293,7 @@ def test_a_kill_changes_nothing(service: Service, monkeypatch: pytest.MonkeyPatc
             service.answer_round(adaptation)
         elif record.state == "review":
             w.finish(adaptation)
-        target = {"before the save": "_save", "after the save": "_still", "after the file": "_commit"}[moment]
+        target = {"before the save": "_keep", "after the save": "_still", "after the file": "_commit"}[moment]
         with monkeypatch.context() as broken, contextlib.suppress(Killed):
             broken.setattr(steps, target, killed)
             work_once(w)

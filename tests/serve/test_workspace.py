@@ -180,12 +180,12 @@ def test_an_adaptation_can_be_stopped(service: Service) -> None:
     w = service.workspace
     adaptation = service.start(budget=15)
     w.answer(adaptation, service.ann, {w.lend(adaptation, service.ann, 1)[0].id: "owl"})
-    assert w.stop(adaptation).state == "thinking"
-    assert w.stop(adaptation).state == "thinking"
+    assert w.stop(adaptation, service.ann).state == "thinking"
+    assert w.stop(adaptation, service.ann).state == "thinking"
     service.work()
     record = w.adaptation(adaptation)
     assert (record.state, record.open, record.spent) == ("review", 0, 1)
-    assert w.stop(adaptation).state == "review"
+    assert w.stop(adaptation, service.ann).state == "review"
     assert service.finish(adaptation).state == "finished"
     version = w.versions(service.agent)[-1]
     assert (version.labels_used, version.new_classes) == (1, ["owl"])

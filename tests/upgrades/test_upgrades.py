@@ -1,6 +1,9 @@
 """Files of release 0.1.0 are read, gone on with and finished, and end in what that release ended in.
 
-Bit for bit, where this machine rounds as that one did. How the files were made: `make_fixtures`.
+Bit for bit, where this machine rounds as that one did. How the files were made: `make_fixtures`. What was changed
+on purpose since, and is not compared: novelty and its threshold are the method's own, no longer S⁰ for all; so
+methods that measure no distances to classes keep no class models; the journal has more kinds of events; answers
+are numbered among them.
 """
 
 import json
@@ -21,6 +24,8 @@ from cual import Adaptation, Agent, Client, Pool
 from cual.errors import LabelsMissing, NotAllowed
 from cual.features import read
 from cual.features_folder import FeaturesFolder, FeaturesWriter, Made
+from cual.learners import ModelsClasses
+from cual.methods import methods
 from cual.serve.records import Person, Role
 from cual.serve.workspace import Workspace
 from running import running, until
@@ -36,11 +41,16 @@ Arrays = dict[str, np.ndarray]
 
 def check(found: Any, expected: Any, where: str = "") -> None:
     """All that the release said is said still; a later one may say more, in further fields."""
-    if isinstance(expected, dict):
+    if where.endswith("/journal"):
+        check_journal(found, expected)
+    elif isinstance(expected, dict):
         assert isinstance(found, dict), where
-        assert not expected.keys() - found.keys(), where
-        for key, value in expected.items():
-            check(found[key], value, f"{where}/{key}")
+        gone = {"threshold"} if "tensors" in expected and not models_classes(found["method"]) else set[str]()
+        gone |= {key for key in expected if key.startswith("model.") and key not in found}
+        gone |= {"id"} if "settles" in expected else set[str]()
+        assert not expected.keys() - found.keys() - gone, where
+        for key in expected.keys() - gone:
+            check(found[key], expected[key], f"{where}/{key}")
     elif isinstance(expected, list) and isinstance(found, list):
         assert len(found) == len(expected), where
         for i, (one, other) in enumerate(zip(found, expected, strict=True)):
@@ -49,9 +59,30 @@ def check(found: Any, expected: Any, where: str = "") -> None:
         assert (type(found), found) == (type(expected), expected), where
 
 
+def models_classes(method: str) -> bool:
+    return isinstance(methods[method].learner, ModelsClasses)
+
+
+def check_journal(found: list[Row], expected: list[Row]) -> None:
+    """Whatever was asked, told, judged and stopped is there, in its order and with its moment."""
+    kinds = {"told": "told", "corrected": "told", "skipped": "told"}
+    shared = ("asked", "told", "confirmed", "rejected", "stopped")
+    mine = [(kinds.get(e["event"], e["event"]), e) for e in found]
+    mine = [(kind, e) for kind, e in mine if kind in shared and e.get("samples") != []]
+    theirs = [e for e in expected if e.get("samples") != []]
+    assert [kind for kind, _ in mine] == [e["event"] for e in theirs]
+    for (_, e), before in zip(mine, theirs, strict=True):
+        assert {k: e.get(k) for k in before if k not in ("event", "skipped")} == {
+            k: v for k, v in before.items() if k not in ("event", "skipped")
+        }
+        assert bool(before.get("skipped")) == (e["event"] == "skipped" or bool(e.get("skipped")))
+
+
 def check_tensors(found: Agent, file: Path) -> None:
     """Type, shape and bits of everything that an agent holds."""
     mine, theirs = release.tensors(found), release.file_tensors(file)
+    if not models_classes(found.method.name):
+        theirs = {name: tensor for name, tensor in theirs.items() if not name.startswith("model.")}
     for name, tensor in theirs.items():
         assert (mine[name].dtype, mine[name].shape) == (tensor.dtype, tensor.shape), name
         np.testing.assert_array_equal(mine[name], tensor, err_msg=name)
@@ -59,6 +90,8 @@ def check_tensors(found: Agent, file: Path) -> None:
 
 def check_outputs(agent: Agent, X: np.ndarray, arrays: Arrays, name: str, same_bits: bool = True) -> None:
     for key, found in release.outputs(agent, X).items():
+        if key == "novelty" and not models_classes(agent.method.name):
+            continue
         theirs = arrays[f"{name}.{key}"]
         assert (found.dtype, found.shape) == (theirs.dtype, theirs.shape), key
         if same_bits or key == "predictions":
@@ -78,7 +111,9 @@ def test_an_agent_says_what_it_said(
     file = FOLDER / "agents" / f"{name}-v{version}.agent"
     agent, told = Agent.load(file), expected["agents"][name]
     said, theirs = release.said_of_agent(agent), dict(told["versions"][version])
-    np.testing.assert_allclose(said.pop("threshold"), theirs.pop("threshold"), rtol=0 if same_bits else 1e-5)
+    mine, before = said.pop("threshold"), theirs.pop("threshold")
+    if models_classes(agent.method.name):
+        np.testing.assert_allclose(mine, before, rtol=0 if same_bits else 1e-5)
     check(said, theirs)
     check_outputs(
         agent, arrays[f"data.{told['made']['data']}.probe"], arrays, f"agents.{name}.{version}", same_bits
@@ -92,6 +127,8 @@ def test_an_agent_is_fitted_and_adapted_as_it_was(name: str, expected: Row, arra
     made = expected["agents"][name]["made"]
     data = {k: arrays[f"data.{made['data']}.{k}"] for k in ("X", "y", "pool0", "ids0", "labels0")}
     options = {**made["options"], "encoder": made["encoder"]}
+    if not models_classes(made["method"]):  # such options were ignored; now they are refused
+        options = {k: v for k, v in options.items() if not k.startswith("uncertainty")}
     agent = Agent.fit(data["X"], data["y"], method=made["method"], seed=made["seed"], **options)
     check_tensors(agent, FOLDER / "agents" / f"{name}-v0.agent")
     loaded = Agent.load(FOLDER / "agents" / f"{name}-v0.agent")
@@ -99,7 +136,8 @@ def test_an_agent_is_fitted_and_adapted_as_it_was(name: str, expected: Row, arra
     truth = dict(zip(data["ids0"].tolist(), data["labels0"].tolist(), strict=True))
     after = release.answer_all(task, truth).finish()
     check_tensors(after, FOLDER / "agents" / f"{name}-v1.agent")
-    check(release.said_of_agent(after), expected["agents"][name]["versions"][1])
+    theirs = {k: v for k, v in expected["agents"][name]["versions"][1].items() if k != "threshold"}
+    check(release.said_of_agent(after), theirs)
 
 
 # -- adaptations -----------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ The numbers below are those of its published code (github.com/aimagelab/CSSL: mo
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cual.errors import BadFeatures, TooFewSamples
-from cual.heads.base import Lesson, Steps, Samples, heads
+from cual.heads.base import Lesson, Samples, Steps, heads
 from cual.heads.mlp import MLP
 from cual.heads.perceptron import CHUNK
 from cual.heads.training import Layers, Step, gathered, plan, repeat
@@ -79,6 +79,11 @@ class CCIC(MLP):
 
     _references: Tensor = torch.empty(0, 0)
     _reference_classes: Tensor = torch.empty(0, dtype=torch.int64)
+
+    @classmethod
+    def unit_test_params(cls) -> list[dict[str, Any]]:
+        """What its checks are run with: a step of it takes much longer than one of an MLP."""
+        return [{"hidden": 16, "epochs": 5}]
 
     @torch.no_grad()
     def logits(self, X: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """The linear head: the short-term classifier A_s of an adaptation (paper 3.1)."""
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -45,6 +45,11 @@ class Linear(Perceptron):
     def __init__(self, epochs: int = 5, batch: int = 16, lr: float = 1e-3) -> None:
         self.epochs, self.batch = options.whole("epochs", epochs), options.whole("batch", batch)
         self.lr = options.number("lr", lr, 0, without_low=True)
+
+    @classmethod
+    def unit_test_params(cls) -> list[dict[str, Any]]:
+        """What its checks are run with."""
+        return [{}, {"epochs": 2, "batch": 7, "lr": 0.1}]
 
     def _hidden_widths(self) -> tuple[int, ...]:
         return ()

@@ -1,7 +1,7 @@
 """The MLP head: the agent's long-term classifier A (paper 3.1)."""
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from cual import options
 from cual.heads.base import heads
@@ -38,12 +38,15 @@ class MLP(Perceptron):
         "lr": float,
     }
 
-    def __init__(
-        self, hidden: int = 4096, epochs: int = 20, batch: int = 50, lr: float = 1e-3
-    ) -> None:
+    def __init__(self, hidden: int = 4096, epochs: int = 20, batch: int = 50, lr: float = 1e-3) -> None:
         self.hidden = options.whole("hidden", hidden)
         self.epochs, self.batch = options.whole("epochs", epochs), options.whole("batch", batch)
         self.lr = options.number("lr", lr, 0, without_low=True)
+
+    @classmethod
+    def unit_test_params(cls) -> list[dict[str, Any]]:
+        """What its checks are run with."""
+        return [{"hidden": 32}, {"hidden": 24, "epochs": 10, "batch": 7, "lr": 1e-2}]
 
     def _hidden_widths(self) -> tuple[int, ...]:
         return (self.hidden,)

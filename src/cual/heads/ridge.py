@@ -15,7 +15,7 @@ from torch import Tensor
 
 from cual import options as check
 from cual.errors import BadFeatures, BadLabels, BadOption, TooFewSamples
-from cual.heads.base import Lesson, Steps, Samples, heads
+from cual.heads.base import Lesson, Samples, Steps, heads
 
 CHUNK = 1024  # rows that are held in float64 at once
 BLOCK = 256  # columns: T is symmetric, so only blocks on and below its diagonal are computed
@@ -96,9 +96,7 @@ class Ridge:
     width: int = 0
     """Of the features; 0 before the first lesson."""
 
-    def __init__(
-        self, shrink: float = 0.5, expand: int = 0, even: float = 0.25, widest: int = 4096
-    ) -> None:
+    def __init__(self, shrink: float = 0.5, expand: int = 0, even: float = 0.25, widest: int = 4096) -> None:
         self.shrink = check.number("shrink", shrink, 0, 1000, without_low=True)
         self.expand = check.whole("expand", expand, -1)
         self.even = check.number("even", even, 0, 1)
@@ -109,6 +107,11 @@ class Ridge:
         self._sums = torch.zeros(0, 0, dtype=torch.float64)
         self._moment = torch.zeros(0, 0, dtype=torch.float64)
         self._drawn: Tensor | None = None
+
+    @classmethod
+    def unit_test_params(cls) -> list[dict[str, Any]]:
+        """What its checks are run with."""
+        return [{}, {"shrink": 2.0, "expand": 24, "even": 0.0}, {"expand": -1}, {"widest": 6}]
 
     @property
     def _inner(self) -> int:

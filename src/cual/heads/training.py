@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.optim.adam import adam
 
 from cual.errors import TooFewSamples
-from cual.heads.base import Lesson, Steps, Samples
+from cual.heads.base import Lesson, Samples, Steps
 
 Layers = tuple[tuple[Tensor, Tensor], ...]
 """Weight (out, in) and bias (out,) of each layer, in order; a ReLU lies between two layers."""

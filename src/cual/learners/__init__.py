@@ -1,4 +1,4 @@
-"""A_s, the short-term learner of one adaptation: by novelty (the paper), hesitation (ER), prototypes (cual-plus)."""
+"""A_s, the short-term learner of one adaptation: the paper's, that of the ER baselines, and cual-plus's."""
 
 from cual.learners.base import (
     Accepted,

@@ -126,8 +126,9 @@ class Detector(Protocol):
         """Above which `novelty` speaks for a class that is not known."""
         ...
 
-    def novelty(self, X: Tensor) -> Tensor:
-        """How novel samples look (n,): the higher, the more novel."""
+    @property
+    def novelty(self) -> Callable[[Tensor], Tensor]:
+        """How novel samples (n, d) look (n,): the higher, the more novel."""
         ...
 
 

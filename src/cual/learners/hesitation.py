@@ -1,6 +1,6 @@
 """A_s of the ER baselines: the classifier's own hesitation, as it learns by replay while answers come.
 
-(Paper, section 3.1 and appendix 4.2.3.) The formulas of entropy and margin are in `cual.acquisition.classifier`.
+Paper, section 3.1 and appendix 4.2.3. The formulas of entropy and margin are in `cual.acquisition`.
 """
 
 from collections.abc import Mapping

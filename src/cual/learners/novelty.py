@@ -1,4 +1,4 @@
-"""A_s of the paper: S⁰, then Sⁱ (eq. 2), on models of the classes. Whom to ask and what to believe is not here."""
+"""A_s of the paper: S⁰, then Sⁱ (eq. 2), on models of the classes. Whom to ask is decided elsewhere."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -91,9 +91,7 @@ class NoveltyLearner:
         if len(self._s0):
             return
         every = np.arange(len(self._pool))
-        nearest = [
-            self._old_distances(X).min(dim=1) for _, X in self._pool.chunks(every, self._agent.device)
-        ]
+        nearest = [self._old_distances(X).min(dim=1) for _, X in self._pool.chunks(every, self._agent.device)]
         self._s0 = torch.cat([part.values for part in nearest])
         self._nearest = torch.cat([part.indices for part in nearest]).cpu()
         self._validation_s0 = s0(self._old_distances(self._agent.validation.X))

@@ -1,6 +1,6 @@
 """The Adaptation: one pool and one budget, from the first question to the next Agent (the paper's inner loop).
 
-It writes down what happens as events and asks `state` what they imply; what has to be computed, `machine` computes.
+It writes down what happens as events, asks `state` what they imply, and lets `machine` compute.
 """
 
 import os
@@ -289,7 +289,7 @@ class Adaptation:
         progress: Progress | None = None,
     ) -> Self:
         """Read an adaptation that `save` wrote; it goes on exactly where it was."""
-        import cual  # an agent makes adaptations, so its module is above this one; the package knows where it is
+        import cual  # an agent makes adaptations: its module is above this one, the package knows where
 
         folder = Path(path).resolve()
         agent, pool = cual.Agent.load(folder / files.AGENT, device), Pool.load(folder / files.POOL)

@@ -58,9 +58,7 @@ def asked(round: int, query: str, samples: Sequence[Row], ended: str | None = No
     return row if ended is None else {**row, "ended": ended}
 
 
-def believed(
-    round: int, samples: Sequence[Label], labels: Sequence[Label], ended: str | None = None
-) -> Row:
+def believed(round: int, samples: Sequence[Label], labels: Sequence[Label], ended: str | None = None) -> Row:
     row = {
         "event": "believed",
         "at": now(),

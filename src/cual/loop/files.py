@@ -1,6 +1,6 @@
 """The files of an adaptation: agent and pool, the journal, and a cache of what was computed. No computing.
 
-The journal is all that counts. The cache may be deleted, and one that is damaged or of other events is left alone.
+The journal is all that counts. The cache may be deleted; one that is damaged or of other events is left alone.
 """
 
 import logging

@@ -1,6 +1,6 @@
 """The journal of an adaptation: events in memory and, once it has a file, one line each on disk.
 
-A line is written and synced before the next one; a line that a crash cut off is dropped when the file is opened.
+Lines are synced before anybody is told so; one that a crash cut off is dropped when the file is opened.
 What the events mean is in `events` and `state`.
 """
 

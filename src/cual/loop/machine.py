@@ -228,9 +228,7 @@ class Machine:
     def _accepted(self, state: State, closed: Row | None = None) -> Accepted:
         """What is accepted so far; `closed` is the event of a round that is just being closed."""
         names = state.numbered
-        answers = [
-            (self._row_of[s], names.index(a)) for s, a in state.answers.items() if a is not SKIP
-        ]
+        answers = [(self._row_of[s], names.index(a)) for s, a in state.answers.items() if a is not SKIP]
         answered = np.array(sorted(answers), dtype=np.int64).reshape(-1, 2)
         believed = state.believed
         if closed is not None:

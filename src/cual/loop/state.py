@@ -225,7 +225,8 @@ class State:
     @property
     def new_classes(self) -> list[Label]:
         """Classes that answers or beliefs name and that were not known before."""
-        labels = [self.answers[s] for s in self.questions if self.answers.get(s, SKIP) is not SKIP]
+        answers = (self.answers.get(sample, SKIP) for sample in self.questions)
+        labels: list[Label] = [answer for answer in answers if answer is not SKIP]
         named = dict.fromkeys([*labels, *self.believed.values()])
         return [label for label in named if label not in self.known]
 

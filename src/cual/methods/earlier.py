@@ -1,4 +1,4 @@
-"""Methods as release 0.1.0 spelled them: flags and names instead of parts. They still load, and are still taken.
+"""Methods as release 0.1.0 spelled them: flags and names instead of parts. They still load and are taken.
 
 Everything that knows the old names is here; when they are no longer taken, this file goes.
 """

@@ -12,9 +12,11 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
 from cual.agent import Agent
-from cual.loop.budget import count_labels
 from cual.errors import AlreadyFinished, BadFeatures, Conflict, LabelsMissing, TooFewSamples, WrongEncoder
-from cual.serve import agents, jobs
+from cual.labels import made_up
+from cual.loop import events as loop_events
+from cual.loop.budget import count_labels
+from cual.serve import agents, events, jobs
 from cual.serve import tables as db
 from cual.serve.home import Home, found, needs
 from cual.serve.records import AdaptationRecord, Person, Role
@@ -45,16 +47,19 @@ def start(
             raise Conflict(f"the pool {held.name!r} is {held.state}; wait until it is ready")
         made_for = found(c, sa.select(db.agents).where(db.agents.c.id == held.agent), f"agent {held.agent}")
         _check_fit(loaded, made_for)
+        labels = count_labels(budget, held.size, loaded.method.budget_factor)
         values = {
             "agent": agent,
             "base_version": version,
             "pool": pool,
             "person": person.id,
-            "budget": count_labels(budget, held.size, loaded.method.budget_factor),
+            "budget": labels,
             "state": "thinking",
         }
         made = c.execute(sa.insert(db.adaptations).values(**values))
         number: int = made.inserted_primary_key[0]  # pyright: ignore[reportOptionalSubscript]
+        unnamed = made_up(loaded.names) if loaded.method.learner.unnamed else None
+        events.append(c, number, [loop_events.begun(labels, loaded.names.names, unnamed)])
         jobs.add(c, "advance", adaptation=number)
         return record(c, get(c, number))
 
@@ -73,12 +78,13 @@ def _check_fit(agent: Agent, made_for: Row[Any]) -> None:
         )
 
 
-def stop(home: Home, adaptation: int) -> AdaptationRecord:
+def stop(home: Home, adaptation: int, person: Person) -> AdaptationRecord:
     """Ask no more: what is open stays unanswered, and the learner labels what it can by itself."""
     with home.database.writing() as c:
         held = locked(c, adaptation)
         check_going(held)
         if not held.stopped and held.state != "review":
+            events.append(c, adaptation, [loop_events.stopped(person.id)])
             changed(c, held, stopped=True)
             if held.state == "asking":
                 set_state(c, adaptation, "thinking")

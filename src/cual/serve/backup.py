@@ -31,7 +31,7 @@ _NAMES = (
     r"pools/\d{1,9}/features/(manifest\.json|skipped\.csv|\d{6,9}\.(npy|json))",
     r"pools/\d{1,9}/pictures/\d{1,9}\.webp",
     r"pools/\d{1,9}/source(/(?!\.{1,2}(/|$))[^/\\\x00-\x1f]{1,255}){1,20}",
-    r"adaptations/\d{1,9}/\d{1,9}-\d{1,9}/(agent|pool|state|view)\.safetensors",
+    r"adaptations/\d{1,9}/\d{1,9}-\d{1,9}/(agent|pool|state|view|cache)\.safetensors",
 )
 ALLOWED = re.compile(rf"files/({'|'.join(_NAMES)})")
 """All files that a backup may hold."""

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, event
 from sqlalchemy.exc import ArgumentError
 
 from cual.errors import BadOption, NewerFormat
-from cual.serve.tables import metadata, now, people, schema, sessions, tokens
+from cual.serve.tables import events, metadata, now, people, schema, sessions, tokens
 
 __all__ = ["BUSY_SECONDS", "MIGRATIONS", "Database", "as_url", "migrate", "now", "people", "sessions", "tokens"]
 
@@ -35,7 +35,11 @@ def _add_crashes(c: Connection) -> None:
     c.execute(sa.text("ALTER TABLE jobs ADD COLUMN mark TEXT"))
 
 
-MIGRATIONS: Sequence[Migration] = (_add_outlook, _add_crashes)
+def _add_events(c: Connection) -> None:
+    events.create(c)
+
+
+MIGRATIONS: Sequence[Migration] = (_add_outlook, _add_crashes, _add_events)
 """From one schema version to the next, the first from 1 to 2. A new database is made as `metadata` says."""
 
 

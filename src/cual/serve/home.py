@@ -6,7 +6,7 @@ import shutil
 import unicodedata
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Row, Select
 from cual.errors import BadFile, BadLabels, BadOption, ForeignFile, NewerFormat, NotAllowed, NotFound
 from cual.labels import ClassNames, as_label
 from cual.serve.database import Database, migrate
+from cual.serve.events import States
 from cual.serve.records import Person, Role
 from cual.storage import write_bytes
 from cual.types import Label
@@ -38,6 +39,8 @@ class Home:
     roots: tuple[Path, ...] = ()
     """Folders, links resolved, from which pools may be read."""
     lend_seconds: float = 300
+    states: States = field(default_factory=States, compare=False)
+    """What the events of adaptations imply."""
 
     def agent_file(self, agent: int, version: int) -> Path:
         return self.folder / "agents" / str(int(agent)) / f"{int(version)}.agent"

@@ -1,53 +1,29 @@
-"""The ledger of an adaptation, from the database: one row per question, who answered what, what it cost."""
+"""The ledger of an adaptation, with what only the service knows: the question's number, people's names."""
 
-from cual.serve import adaptations, questions
+from typing import Any
+
+import sqlalchemy as sa
+
+from cual.serve import adaptations
+from cual.serve import tables as db
 from cual.serve.home import Home
-from cual.serve.records import AnswerRecord, QuestionRecord
 from cual.types import Row
+
+_FIRST = ("question", "query", "iteration", "sample", "row")
 
 
 def ledger(home: Home, adaptation: int) -> list[Row]:
     """As `Adaptation.ledger`, with people: ``person`` gave the answer that counts."""
+    q = db.questions.c
     with home.database.reading() as c:
         adaptations.get(c, adaptation)
-    return [_row(question) for question in questions.every(home, adaptation)]
+        names = {row.id: row.name for row in c.execute(sa.select(db.people.c.id, db.people.c.name))}
+        asked = sa.select(q.sample, q.id, q.row).where(q.adaptation == adaptation)
+        question_of = {row.sample: row for row in c.execute(asked)}
+        rows = home.states.of(c, adaptation).ledger()
+    return [_with_people(row, question_of[row["sample"]], names.get(row["person"])) for row in rows]
 
 
-def _row(question: QuestionRecord) -> Row:
-    standing = [answer for answer in question.answers if not answer.undone]
-    counting = _counting(standing)
-    before = [answer for answer in standing if counting is not None and answer.id < counting.id]
-    changed = next((answer for answer in reversed(before) if answer.person == _person(counting)), None)
-    return {
-        "question": question.id,
-        "query": question.query,
-        "iteration": question.round,
-        "sample": question.sample,
-        "row": question.row,
-        "score": question.score,
-        "threshold": question.threshold,
-        "zone": question.zone,
-        "suggestion": question.suggestion,
-        "asked_at": question.asked_at.isoformat(timespec="milliseconds"),
-        "answer": question.effective,
-        "skipped": question.unsure,
-        "charged": int(question.effective is not None),
-        "told_at": None if counting is None else counting.at.isoformat(timespec="milliseconds"),
-        "person": _person(counting),
-        "corrected": None if changed is None else changed.label,
-        "answers": len(standing),
-        "disagreement": question.disagreement,
-    }
-
-
-def _counting(standing: list[AnswerRecord]) -> AnswerRecord | None:
-    """The answer that counts: the latest of who settled it last, else of who answered first."""
-    if not standing:
-        return None
-    settlers = [answer.person for answer in standing if answer.settles]
-    who = settlers[-1] if settlers else standing[0].person
-    return next(answer for answer in reversed(standing) if answer.person == who)
-
-
-def _person(answer: AnswerRecord | None) -> str | None:
-    return None if answer is None else answer.person
+def _with_people(row: Row, question: sa.Row[Any], person: str | None) -> Row:
+    whole = {**row, "question": question.id, "row": question.row, "person": person}
+    return {name: whole.pop(name) for name in _FIRST} | whole

@@ -21,7 +21,7 @@ from cual.features_folder import FeaturesFolder, is_features_folder
 from cual.pool import Pool, check_width
 from cual.serve import jobs
 from cual.serve import tables as db
-from cual.serve.home import Home, check_name, found, link
+from cual.serve.home import Home, check_name, found
 from cual.serve.records import PoolKind, PoolRecord
 from cual.storage import write_bytes
 from cual.types import AnyArray, LazyRows
@@ -241,16 +241,6 @@ def open_pool(home: Home, pool: int) -> Pool:
         return Pool.load(folder / FEATURES_FILE)
     held = FeaturesFolder.open(folder / FEATURES_FOLDER)
     return Pool(held.X, held.ids)
-
-
-def point_to(home: Home, pool: int, file: Path) -> None:
-    """Let a saved adaptation have the pool as it lies in the workspace now, which may have been moved since."""
-    folder = home.pool_folder(pool)
-    file.unlink(missing_ok=True)
-    if (folder / FEATURES_FILE).exists():
-        link(folder / FEATURES_FILE, file)
-    else:
-        open_pool(home, pool).save(file)
 
 
 def picture(home: Home, pool: int, row: int) -> Path:

@@ -1,27 +1,32 @@
 """Questions and answers: who is lent what, what counts, what can be undone. The learner is not touched here.
 
-Answers are only ever added. What counts for a question is kept beside it and written with every answer: the
-latest answer of whoever settled it, else of the first person who answered.
+Answers are events, which are only ever added. What they come to is decided in `cual.loop.state`; it is kept
+beside each question, so that the database can look for open ones.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
-from cual.errors import BudgetExceeded, Conflict, NotFound
+from cual.errors import Conflict, NotFound
 from cual.labels import SKIP, Answer, ClassNames
-from cual.serve import adaptations, agents, jobs
+from cual.loop import events as loop_events
+from cual.loop.state import State
+from cual.serve import adaptations, agents, events, jobs
 from cual.serve import tables as db
 from cual.serve.home import Home, check_label, found, needs
 from cual.serve.records import AdaptationRecord, AnswerRecord, Person, QuestionRecord, Role
+from cual.types import Label
+from cual.types import Row as EventRow
 
 MOST_LENT = 1000
 """Questions that one call lends at most."""
-q, a = db.questions.c, db.answers.c
+q = db.questions.c
 
 
 def lend(home: Home, adaptation: int, person: Person, n: int) -> list[QuestionRecord]:
@@ -67,12 +72,9 @@ def answer(
     """Write answers down, all or none. Whoever answers last in a round sets the learner going after `grace`."""
     needs(person, Role.annotator)
     with home.database.writing() as c:
-        held = adaptations.locked(c, adaptation)
-        adaptations.check_going(held)
-        names = ClassNames(agents.classes(c, held.agent, held.base_version))
-        rows = _asked(c, adaptation, list(answers))
-        said = {k: None if v is SKIP else check_label(v, names) for k, v in answers.items()}
-        _write(c, held, person, {row.id: said[row.id] for row in rows}, grace=grace)
+        row = adaptations.locked(c, adaptation)
+        adaptations.check_going(row)
+        _write(home, c, row, person, answers, grace=grace)
     return adaptations.one(home, adaptation)
 
 
@@ -81,11 +83,9 @@ def settle(home: Home, question: int, person: Person, label: Answer | Any) -> Qu
     needs(person, Role.annotator)
     with home.database.writing() as c:
         adaptation = found(c, sa.select(q.adaptation).where(q.id == question), f"question {question}")[0]
-        held = adaptations.locked(c, adaptation)
-        adaptations.check_going(held)
-        names = ClassNames(agents.classes(c, held.agent, held.base_version))
-        said = None if label is SKIP else check_label(label, names)
-        _write(c, held, person, {question: said}, settles=True)
+        row = adaptations.locked(c, adaptation)
+        adaptations.check_going(row)
+        _write(home, c, row, person, {question: label}, settle=True)
         return _records(c, [question])[0]
 
 
@@ -93,29 +93,26 @@ def undo(home: Home, adaptation: int, person: Person) -> QuestionRecord:
     """Take back a person's last answer, as long as the learner has not used it."""
     needs(person, Role.annotator)
     with home.database.writing() as c:
-        held = adaptations.locked(c, adaptation)
-        adaptations.check_going(held)
-        mine = sa.select(db.answers).where(
-            a.adaptation == adaptation, a.person == person.id, a.undone_at.is_(None)
-        )
-        last = c.execute(mine.order_by(a.id.desc()).limit(1)).one_or_none()
+        row = adaptations.locked(c, adaptation)
+        adaptations.check_going(row)
+        state = home.states.of(c, adaptation)
+        last = state.last_answer(person.id)
         if last is None:
             raise NotFound(f"{person.name} has given no answer that could be undone")
+        sample, given = last
         job = jobs.active(c, adaptation)
-        if last.id <= held.told or (job is not None and job.state == "running"):
+        if given.number < state.computed or (job is not None and job.state == "running"):
             raise Conflict("the learner is already using that answer; correct it instead")
-        c.execute(sa.update(db.answers).where(a.id == last.id).values(undone_at=db.now()))
-        _update(c, [last.question])
-        counts = _within_budget(c, held)
-        adaptations.changed(c, held)
-        if held.state == "thinking" and counts.open:
+        numbers = _numbers(c, adaptation, [sample])
+        after = _append(c, row, state, [loop_events.undone(sample, person.id)], numbers)
+        if row.state == "thinking" and after.open:
             if not jobs.cancel(c, adaptation):
                 raise Conflict("the learner is already using that answer; correct it instead")
             adaptations.set_state(c, adaptation, "asking")
         until = db.now() + timedelta(seconds=home.lend_seconds)
-        again = sa.update(db.questions).where(q.id == last.question, sa.not_(q.answered))
+        again = sa.update(db.questions).where(q.id == numbers[sample], sa.not_(q.answered))
         c.execute(again.values(lent_to=person.id, lent_until=until))
-        return _records(c, [last.question])[0]
+        return _records(c, [numbers[sample]])[0]
 
 
 def every(
@@ -155,70 +152,58 @@ def _asked(c: Connection, adaptation: int, wanted: Sequence[int]) -> list[Row[An
 
 
 def _write(
+    home: Home,
     c: Connection,
-    held: Row[Any],
+    row: Row[Any],
     person: Person,
-    said: Mapping[int, Any],
-    settles: bool = False,
+    answers: Mapping[int, Any],
+    settle: bool = False,
     grace: float = 0,
 ) -> None:
-    """Add the answers that say something new; a round without open questions is over."""
-    latest = {row.question: row for row in _given(c, list(said)) if row.person == person.id}
-    new: list[dict[str, Any]] = []
-    for question, label in said.items():
-        before = latest.get(question)
-        if before is None or before.label != label or (settles and not before.settles):
-            new.append({"question": question, "label": label})
+    """Write answers down, by question, as the events that they come to; a round without open ones is over."""
+    names = ClassNames(agents.classes(c, row.agent, row.base_version))
+    asked = _asked(c, row.id, list(answers))
+    labels = {k: v if v is SKIP else check_label(v, names) for k, v in answers.items()}
+    state = home.states.of(c, row.id)
+    new = [
+        event
+        for question in asked
+        for event in state.answering(question.query, {question.sample: labels[question.id]}, person.id, settle)
+    ]
     if not new:
         return
-    common = {"adaptation": held.id, "person": person.id, "settles": settles, "created_at": db.now()}
-    c.execute(sa.insert(db.answers), [{**row, **common} for row in new])
-    _update(c, [row["question"] for row in new])
-    counts = _within_budget(c, held)
-    adaptations.changed(c, held)  # a job that has not seen it does not count
-    if held.state == "asking" and not counts.open:
-        adaptations.set_state(c, held.id, "thinking")
-        jobs.add(c, "advance", adaptation=held.id, grace=max(0.0, grace))
+    after = _append(c, row, state, new, {question.sample: question.id for question in asked})
+    if row.state == "asking" and not after.open:
+        adaptations.set_state(c, row.id, "thinking")
+        jobs.add(c, "advance", adaptation=row.id, grace=max(0.0, grace))
 
 
-def _within_budget(c: Connection, held: Row[Any]) -> adaptations.Counts:
-    """As `Adaptation.tell` does: what is paid for and what is promised must fit."""
-    counts = adaptations.count(c, held)
-    if counts.spent + counts.open > held.budget:
-        raise BudgetExceeded(
-            f"the budget of {held.budget} labels has no room for an answer in place of 'unsure': "
-            f"with it {counts.spent} would be used and {counts.open} are promised to open questions"
-        )
-    return counts
+def _append(
+    c: Connection, row: Row[Any], state: State, new: Sequence[EventRow], numbers: Mapping[Label, int]
+) -> State:
+    """Add events of people, if the budget has room for them, and what they come to; the state after them."""
+    after = state.after(new)
+    after.check_budget()
+    events.append(c, row.id, new, numbers)
+    for sample in dict.fromkeys(event["sample"] for event in new):
+        question = after.questions[sample]
+        answer = after.answers.get(sample)
+        values = {
+            "answered": answer is not None,
+            "label": None if answer is SKIP else answer,
+            "disagreement": question.disagreement,
+            "lent_to": None,  # nobody need hold on to it any longer
+            "lent_until": None,
+        }
+        c.execute(sa.update(db.questions).where(q.id == numbers[sample]).values(**values))
+    adaptations.changed(c, row)  # a job that has not seen them does not count
+    return after
 
 
-def _update(c: Connection, questions: Sequence[int]) -> None:
-    """Write down what the answers to some questions come to; nobody need hold on to them any longer."""
-    given: dict[int, list[Row[Any]]] = defaultdict(list)
-    for row in _given(c, questions):
-        given[row.question].append(row)
-    for question in questions:
-        label, disagreement = counts(given[question])
-        values = {"answered": bool(given[question]), "label": label, "disagreement": disagreement}
-        values |= {"lent_to": None, "lent_until": None}
-        c.execute(sa.update(db.questions).where(q.id == question).values(**values))
-
-
-def counts(given: Sequence[Any]) -> tuple[Any, bool]:
-    """The label that counts among answers (`person`, `label`, `settles`), and whether people differ."""
-    if not given:
-        return None, False
-    settlers = [row.person for row in given if row.settles]
-    latest = {row.person: row.label for row in given}
-    if settlers:
-        return latest[settlers[-1]], False
-    return latest[given[0].person], len({repr(label) for label in latest.values()}) > 1
-
-
-def _given(c: Connection, questions: Sequence[int]) -> list[Row[Any]]:
-    """Answers to some questions that are not undone, in the order given."""
-    rows = _in_parts(c, sa.select(db.answers).where(a.undone_at.is_(None)), questions, a.question)
-    return sorted(rows, key=lambda row: row.id)
+def _numbers(c: Connection, adaptation: int, samples: Sequence[Label]) -> dict[Label, int]:
+    """Which question each sample is."""
+    wanted = sa.select(q.sample, q.id).where(q.adaptation == adaptation, q.sample.in_(list(samples)))
+    return {row.sample: row.id for row in c.execute(wanted)}
 
 
 def _in_parts(
@@ -232,19 +217,7 @@ def _in_parts(
 def _records(c: Connection, questions: Sequence[int]) -> list[QuestionRecord]:
     """Questions with all their answers, in the order asked."""
     names = {row.id: row.name for row in c.execute(sa.select(db.people.c.id, db.people.c.name))}
-    answers: dict[int, list[AnswerRecord]] = defaultdict(list)
-    for row in sorted(_in_parts(c, sa.select(db.answers), questions, a.question), key=lambda r: r.id):
-        answers[row.question].append(
-            AnswerRecord(
-                id=row.id,
-                person=names[row.person],
-                label=row.label,
-                unsure=row.label is None,
-                at=row.created_at,
-                undone=row.undone_at is not None,
-                settles=row.settles,
-            )
-        )
+    answers = _answers(c, questions, names)
     rows = sorted(_in_parts(c, sa.select(db.questions), questions), key=lambda r: (r.round, r.position))
     moment = db.now()
     lent = {row.id for row in rows if row.lent_until is not None and row.lent_until > moment}
@@ -262,3 +235,33 @@ def _records(c: Connection, questions: Sequence[int]) -> list[QuestionRecord]:
         )
         for row in rows
     ]
+
+
+def _answers(
+    c: Connection, questions: Sequence[int], names: Mapping[int, str]
+) -> dict[int, list[AnswerRecord]]:
+    """Everything that was answered to some questions, in the order given, with what was taken back."""
+    answers: dict[int, list[AnswerRecord]] = defaultdict(list)
+    rows = _in_parts(c, sa.select(db.events), questions, db.events.c.question)
+    for row in sorted(rows, key=lambda row: row.id):
+        event, person = events.as_event(row), names[row.person]
+        mine = answers[row.question]
+        if row.kind == "undone":
+            last = next(
+                i for i in reversed(range(len(mine))) if mine[i].person == person and not mine[i].undone
+            )
+            mine[last] = replace(mine[last], undone=True)
+            continue
+        label = loop_events.answer_of(event)
+        mine.append(
+            AnswerRecord(
+                id=row.id,
+                person=person,
+                label=None if label is SKIP else label,
+                unsure=label is SKIP,
+                at=row.at,
+                undone=False,
+                settles=row.kind == "settled",
+            )
+        )
+    return answers

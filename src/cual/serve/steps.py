@@ -1,8 +1,8 @@
-"""One step of an adaptation, as a worker takes it: load, tell, ask (or finish), save, and commit in one go.
+"""One step of an adaptation, as a worker takes it: read the events, ask (or finish), and commit what it left.
 
-Everything before the commit happens in a folder of this attempt's own and can be done again to the same bits.
-The commit names that folder in the database, and only if the attempt is still the last one and no answer has
-come in between. A kill at any moment changes nothing.
+Everything before the commit can be done again to the same bits. The commit appends the learner's events, and
+only if the attempt is still the last one and no answer has come in between. A kill at any moment changes
+nothing. What was computed is kept in a folder of this attempt's own, as a cache: without it, it is computed again.
 """
 
 import shutil
@@ -13,174 +13,142 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
-from cual.loop.adaptation import STATE, Adaptation, Query
-from cual.labels import SKIP, Answer
-from cual.serve import adaptations, agents, jobs, pools, views
+from cual.loop.adaptation import Adaptation
+from cual.loop.journal import Journal
+from cual.serve import adaptations, agents, events, jobs, pools, views
 from cual.serve import tables as db
-from cual.serve.home import Home, link
+from cual.serve.home import Home
 from cual.serve.jobs import Claim
-from cual.types import Label, Progress
+from cual.types import Progress
+from cual.types import Row as Event
 
 
 @dataclass(frozen=True)
-class Said:
-    """What people said up to a moment: the row of the adaptation then, and all that is to be told."""
+class Work:
+    """What a step is about: the adaptation's row and events when it began, the learner, and where to keep it."""
 
-    held: Row[Any]
-    answers: dict[str, dict[Label, Answer]]
-    """By query."""
-    verdicts: dict[int, str]
-    """Of rows of the pool; only those that the learner has not been told."""
-    last_answer: int
-    last_review: int
+    row: Row[Any]
+    events: int
+    """How many events there were."""
+    task: Adaptation
+    folder: Path
+
+    @property
+    def left(self) -> list[Event]:
+        """The events that the step has left."""
+        return self.task.journal[self.events :]
 
 
 def advance(home: Home, claim: Claim, progress: Progress) -> None:
-    """Tell the learner what was answered and let it go on to its next questions, or to the end."""
-    said = _read(home, claim)
-    task, folder = _resumed(home, claim, said, progress)
-    query = task.ask()
-    _save(task, folder)
+    """Let the learner go on with what was answered, to its next questions or to the end."""
+    work = _begun(home, claim, progress)
+    query = work.task.ask()
+    _keep(work)
     with home.database.writing() as c:
-        if not _still(c, claim, said):
+        if not _still(c, claim, work):
             return
-        if query is not None:
-            _ask(c, said.held.id, task, query)
-        values = {"state": "review" if query is None else "asking", "round": len(task.rounds) - 1}
-        _commit(c, claim, said, folder.name, task, **values)
-    _drop_earlier(folder)
+        _ask(c, work)
+        state = "review" if query is None else "asking"
+        _commit(c, claim, work, state=state, round=work.task.state.opened - 1)
+    _drop_earlier(work.folder)
 
 
 def finish(home: Home, claim: Claim, progress: Progress) -> None:
     """Make the next version of the agent."""
-    said = _read(home, claim)
-    task, folder = _resumed(home, claim, said, progress)
+    work = _begun(home, claim, progress)
+    task, row = work.task, work.row
     agent = task.finish()
-    _save(task, folder)
+    _keep(work)
     file = agents.unfinished(home, agent, f"{claim.job}-{claim.attempt}")
     values = agents.values_of(agent) | {
-        "parent": said.held.base_version,
-        "adaptation": said.held.id,
+        "parent": row.base_version,
+        "adaptation": row.id,
         "new_classes": [name for name in agent.names.names if name not in task.agent.names],
         "labels_used": task.labels_used,
         "pseudo_labels": len(task.pseudo_labels),
     }
     try:
         with home.database.writing() as c:
-            if not _still(c, claim, said):
+            if not _still(c, claim, work):
                 return
-            values["suggestions_right"] = _suggestions_right(c, said.held.id)
-            number = agents.add_version(home, c, said.held.agent, file, values)
-            _commit(c, claim, said, folder.name, task, state="finished", result_version=number)
+            values["suggestions_right"] = _suggestions_right(c, row.id)
+            number = agents.add_version(home, c, row.agent, file, values)
+            _commit(c, claim, work, state="finished", result_version=number)
     finally:
         file.unlink(missing_ok=True)
     for left in file.parent.iterdir():  # of attempts that were killed, whole or half written
         if left.name.startswith((f".{claim.job}-", f"..{claim.job}-")):
             left.unlink(missing_ok=True)
-    _drop_earlier(folder)
+    _drop_earlier(work.folder)
 
 
 # -- before the commit -----------------------------------------------------------------------------------------
 
 
-def _read(home: Home, claim: Claim) -> Said:
+def _begun(home: Home, claim: Claim, progress: Progress) -> Work:
+    """The adaptation as its events tell of it, and a folder to keep what is computed."""
     assert claim.adaptation is not None
-    q, r = db.questions.c, db.reviews.c
-    with home.database.writing() as c:  # so that no answer comes between the row and the answers
-        held = adaptations.locked(c, claim.adaptation)
-        answers: dict[str, dict[Label, Answer]] = {}
-        wanted = sa.select(q.query, q.sample, q.label).where(q.adaptation == held.id, q.answered)
-        for row in c.execute(wanted.order_by(q.round, q.position)):
-            answers.setdefault(row.query, {})[row.sample] = SKIP if row.label is None else row.label
-        reviews = sa.select(r.id, r.row, r.verdict).where(r.adaptation == held.id, r.id > held.reviewed)
-        rows = c.execute(reviews.order_by(r.id)).all()
-        a = db.answers.c
-        last = c.execute(sa.select(sa.func.max(a.id)).where(a.adaptation == held.id)).scalar_one() or 0
-    verdicts = {row.row: row.verdict for row in rows}
-    return Said(held, answers, verdicts, last, max((row.id for row in rows), default=held.reviewed))
-
-
-def _resumed(home: Home, claim: Claim, said: Said, progress: Progress) -> tuple[Adaptation, Path]:
-    """The adaptation as it was at the last commit, told what people said since, and a folder to save it in."""
-    held = said.held
-    every = home.adaptation_folder(held.id)
+    with home.database.writing() as c:  # so that no event comes between the row and the events
+        row = adaptations.locked(c, claim.adaptation)
+        journal = [event for _, event in events.read(c, row.id)]
+    every = home.adaptation_folder(row.id)
     folder = every / f"{claim.job}-{claim.attempt}"
-    _drop_earlier(folder, but=held.folder)
-    if held.folder is None:
-        agent = agents.load(home, held.agent, held.base_version)
-        task = agent.adapt(pools.open_pool(home, held.pool), held.budget, progress=progress)
-        task.budget = held.budget  # a method may multiply what it is given; that was done at the start
-    else:
-        _copy(every / held.folder, folder)
-        pools.point_to(home, held.pool, folder / "pool.safetensors")
-        task = Adaptation.load(folder, progress=progress)
-    _tell(task, said)
-    return task, folder
+    _drop_earlier(folder, but=row.folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    agent, pool = agents.load(home, row.agent, row.base_version), pools.open_pool(home, row.pool)
+    task = Adaptation(agent, pool, progress=progress, journal=Journal(journal))
+    if row.folder is not None:
+        task.load_cache(every / row.folder)
+    return Work(row, len(journal), task, folder)
 
 
-def _tell(task: Adaptation, said: Said) -> None:
-    """Tell everything; what is not charged comes first, so that the budget is never passed on the way."""
-    for charged in (False, True):
-        for query, answers in said.answers.items():
-            some = {sample: answer for sample, answer in answers.items() if (answer is not SKIP) == charged}
-            if some:
-                task.tell(query, some)
-    believed = task.pseudo_labels
-    for verdict, apply in (("reject", task.reject), ("confirm", task.confirm)):
-        chosen = [task.pool.ids[row] for row, given in said.verdicts.items() if given == verdict]
-        apply([sample for sample in chosen if sample in believed])
-    if said.held.stopped:
-        task.stop()
-
-
-def _copy(source: Path, target: Path) -> None:
-    """Link the files of a saved adaptation: they are replaced, never written to, so the source stays."""
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir(parents=True)
-    for name in ("agent.safetensors", STATE):
-        link(source / name, target / name)
-
-
-def _save(task: Adaptation, folder: Path) -> None:
-    task.save(folder)
-    views.write(folder, task)
+def _keep(work: Work) -> None:
+    work.task.save_cache(work.folder)
+    views.write(work.folder, work.task)
 
 
 # -- the commit ------------------------------------------------------------------------------------------------
 
 
-def _still(c: Connection, claim: Claim, said: Said) -> bool:
+def _still(c: Connection, claim: Claim, work: Work) -> bool:
     """Whether this attempt's work counts; if only an answer came in between, the job is to be done again."""
-    held = adaptations.locked(c, said.held.id)
+    row = adaptations.locked(c, work.row.id)
     if not jobs.holds(c, claim):
         return False
-    if held.revision != said.held.revision:
+    if row.revision != work.row.revision:
         jobs.again(c, claim)
         return False
     return True
 
 
-def _commit(c: Connection, claim: Claim, said: Said, folder: str, task: Adaptation, **values: Any) -> None:
-    told = {"folder": folder, "told": said.last_answer, "reviewed": said.last_review, "error": None}
-    ahead = task.outlook
-    told |= {"ended": task.ended, "outlook": None if ahead.novel is None else str(ahead)}
-    c.execute(sa.update(db.adaptations).where(db.adaptations.c.id == said.held.id).values(**told, **values))
+def _commit(c: Connection, claim: Claim, work: Work, **values: Any) -> None:
+    events.append(c, work.row.id, work.left)
+    ahead = work.task.outlook
+    values |= {"folder": work.folder.name, "error": None, "ended": work.task.ended}
+    values |= {"outlook": None if ahead.novel is None else str(ahead)}
+    c.execute(sa.update(db.adaptations).where(db.adaptations.c.id == work.row.id).values(**values))
     jobs.finished(c, claim)
 
 
-def _ask(c: Connection, adaptation: int, task: Adaptation, query: Query) -> None:
-    """Write down the questions that are not there yet."""
-    row_of = {sample: row for row, sample in enumerate(task.pool.ids)}
-    q = db.questions.c
-    there = set(c.execute(sa.select(q.row).where(q.adaptation == adaptation)).scalars())
-    threshold = task.rounds[-1].threshold.value
-    rows: list[dict[str, Any]] = []
-    parts = zip(query.ids, query.scores, query.zones, query.suggestions, strict=True)
-    for position, (sample, score, zone, suggestion) in enumerate(parts):
-        row = {"sample": sample, "row": row_of[sample], "score": score, "zone": zone, "suggestion": suggestion}
-        row |= {"adaptation": adaptation, "query": query.id, "round": query.iteration, "position": position}
-        if row["row"] not in there:
-            rows.append({**row, "threshold": threshold, "created_at": db.now()})
+def _ask(c: Connection, work: Work) -> None:
+    """Write down the questions of the events that the step has left."""
+    row_of = {sample: row for row, sample in enumerate(work.task.pool.ids)}
+    same = ("sample", "score", "threshold", "zone", "suggestion")
+    rows = [
+        {
+            **{name: sample[name] for name in same},
+            "adaptation": work.row.id,
+            "query": event["query"],
+            "round": event["round"],
+            "position": position,
+            "row": row_of[sample["sample"]],
+            "created_at": db.now(),
+        }
+        for event in work.left
+        if event["event"] == "asked"
+        for position, sample in enumerate(event["samples"])
+    ]
     if rows:
         c.execute(sa.insert(db.questions), rows)
 

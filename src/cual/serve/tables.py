@@ -154,8 +154,8 @@ adaptations = sa.Table(
     Column("error", Text),
     Column("result_version", Integer),
     Column("folder", String(50)),  # which of its folders holds what the learner knew at the last commit
-    Column("told", Integer, nullable=False, default=0),  # the last answer that the learner has used
-    Column("reviewed", Integer, nullable=False, default=0),  # and the last review
+    Column("told", Integer, nullable=False, default=0),  # of release 0.1.0: the last answer used,
+    Column("reviewed", Integer, nullable=False, default=0),  # and the last review (`cual.serve.earlier`)
     Column("revision", Integer, nullable=False, default=0),  # grows with everything that people do
     _made(),
     sqlite_autoincrement=True,
@@ -176,7 +176,7 @@ questions = sa.Table(
     Column("suggestion", Json),
     Column("lent_to", ForeignKey("people.id")),
     Column("lent_until", Moment),
-    # What the answers come to; written whenever one of them is.
+    # An index of what the events say, written with them: `cual.loop.state` decides.
     Column("answered", Boolean, nullable=False, default=False),
     Column("label", Json),
     Column("disagreement", Boolean, nullable=False, default=False),
@@ -185,6 +185,20 @@ questions = sa.Table(
     sa.Index("questions_by_round", "adaptation", "round", "position"),
     sqlite_autoincrement=True,
 )
+events = sa.Table(
+    "events",
+    metadata,
+    _key(),
+    Column("adaptation", ForeignKey("adaptations.id"), nullable=False),
+    Column("kind", String(20), nullable=False),
+    Column("at", Moment, nullable=False),
+    Column("person", ForeignKey("people.id")),
+    Column("question", ForeignKey("questions.id"), index=True),
+    Column("body", Json, nullable=False),
+    sa.Index("events_by_adaptation", "adaptation", "id"),
+    sqlite_autoincrement=True,
+)
+# The next two are of release 0.1.0: `cual.serve.earlier` makes events of them; nothing writes to them any more.
 answers = sa.Table(
     "answers",
     metadata,

@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import sqlalchemy as sa
 import torch
-from sqlalchemy import Connection
 
 from cual import storage
-from cual.loop.adaptation import Adaptation
 from cual.errors import BadOption, Conflict, NotFound
-from cual.serve import adaptations
+from cual.loop import events as loop_events
+from cual.loop.adaptation import Adaptation
+from cual.serve import adaptations, events
 from cual.serve import tables as db
 from cual.serve.home import Home, needs
 from cual.serve.records import Person, Role
@@ -128,15 +128,16 @@ def pseudo_labels(home: Home, adaptation: int, view: View | None, label: Label |
     if view is None:
         return []
     with home.database.reading() as c:
-        verdicts, alive = _verdicts(c, adaptation), _alive(c, adaptation, view)
+        state = home.states.of(c, adaptation)
+    vouched = state.vouched
     rows: list[Row] = []
     for row, sample in view.samples.items():
         name = view.names[int(view.believed[row])]
-        if name in alive and (label is None or name == label):
+        if name in vouched and (label is None or name == label):
             doubt = float(view.doubts[row])
-            rows.append(
-                {"sample": sample, "row": row, "label": name, "doubt": doubt, "verdict": verdicts.get(row)}
-            )
+            right = state.verdicts.get(sample)
+            verdict = None if right is None else "confirm" if right else "reject"
+            rows.append({"sample": sample, "row": row, "label": name, "doubt": doubt, "verdict": verdict})
     return sorted(rows, key=lambda r: (-r["doubt"], r["row"]))
 
 
@@ -151,15 +152,17 @@ def review(home: Home, adaptation: int, person: Person, verdicts: Mapping[int, s
         adaptations.check_going(held)
         if held.state == "failed":
             raise Conflict(f"adaptation {adaptation} has failed; try again first")
-        before = _verdicts(c, adaptation)
-        new: list[Row] = []
+        before = home.states.of(c, adaptation).verdicts
+        new: dict[bool, list[Label]] = {True: [], False: []}
         for row, verdict in verdicts.items():
             if view is None or row not in view.samples:
                 raise NotFound(f"row {row} of the pool has no pseudo-label")
-            if before.get(row) != verdict:
-                new.append({"adaptation": adaptation, "person": person.id, "row": row, "verdict": verdict})
-        if new:
-            c.execute(sa.insert(db.reviews), [{**row, "created_at": db.now()} for row in new])
+            sample, right = view.samples[row], verdict == "confirm"
+            if before.get(sample) is not right:
+                new[right].append(sample)
+        judged = [loop_events.judged(samples, right, person.id) for right, samples in new.items() if samples]
+        if judged:
+            events.append(c, adaptation, judged)
             adaptations.changed(c, held)
 
 
@@ -169,8 +172,7 @@ def map_of(home: Home, adaptation: int, view: View | None) -> Row:
         held = adaptations.get(c, adaptation)
         q = db.questions.c
         asked = {r.row: r.label for r in c.execute(sa.select(q.row, q.label).where(q.adaptation == adaptation))}
-        alive = set[Label]() if view is None else _alive(c, adaptation, view)
-        rejected = {row for row, verdict in _verdicts(c, adaptation).items() if verdict == "reject"}
+        believed_now = home.states.of(c, adaptation).believed
     file = home.pool_folder(held.pool) / MAP
     if not file.exists():
         return {"x": [], "y": [], "row": [], "state": [], "label": []}
@@ -180,8 +182,9 @@ def map_of(home: Home, adaptation: int, view: View | None) -> Row:
     state: list[str] = []
     label: list[Label | None] = []
     for row in rows.tolist():
-        name = None if view is None or view.believed[row] < 0 else view.names[int(view.believed[row])]
-        believed = name is not None and name in alive and row not in rejected
+        sample = None if view is None else view.samples.get(row)
+        name = None if sample is None else believed_now.get(sample)
+        believed = name is not None
         zone = -1 if view is None else int(view.zones[row])
         if row in asked:
             state.append("asked")
@@ -206,17 +209,3 @@ def _shown(n: int, always: list[int]) -> IntArray:
     room = max(0, SHOWN - len(always))
     even = others[np.linspace(0, len(others) - 1, room).astype(np.int64)] if room else others[:0]
     return np.unique(np.concatenate([np.array(always, dtype=np.int64), even]))[:SHOWN]
-
-
-def _verdicts(c: Connection, adaptation: int) -> dict[int, str]:
-    """The latest verdict on each row."""
-    r = db.reviews.c
-    rows = c.execute(sa.select(r.row, r.verdict).where(r.adaptation == adaptation).order_by(r.id))
-    return {row.row: row.verdict for row in rows}
-
-
-def _alive(c: Connection, adaptation: int, view: View) -> set[Label]:
-    """Classes of pseudo-labels that somebody vouches for, and the one that nobody names."""
-    ever = sa.select(db.answers.c.label).where(db.answers.c.adaptation == adaptation).distinct()
-    named = {label for label in c.execute(ever).scalars() if label is not None}
-    return {*adaptations.said(c, adaptation), *(name for name in view.names if name not in named)}

@@ -11,7 +11,19 @@ from cual.agent import Agent
 from cual.errors import Conflict
 from cual.labels import Answer
 from cual.pool import Pool
-from cual.serve import adaptations, agents, backup, jobs, ledger, pools, questions, report, restoring, views
+from cual.serve import (
+    adaptations,
+    agents,
+    backup,
+    earlier,
+    jobs,
+    ledger,
+    pools,
+    questions,
+    report,
+    restoring,
+    views,
+)
 from cual.serve.database import Database
 from cual.serve.home import Home, empty_uploads, open_home
 from cual.serve.pools import Pictures
@@ -55,7 +67,9 @@ class Workspace:
         lend_seconds
             How long a question stays with one person.
         """
-        return cls(open_home(Path(folder), database, roots, lend_seconds))
+        home = open_home(Path(folder), database, roots, lend_seconds)
+        earlier.adopt(home)
+        return cls(home)
 
     @property
     def folder(self) -> Path:
@@ -163,9 +177,9 @@ class Workspace:
         loaded = self.load_agent(agent, version)
         return adaptations.start(self.home, agent, loaded, version, pool, budget, person)
 
-    def stop(self, adaptation: int) -> AdaptationRecord:
+    def stop(self, adaptation: int, person: Person) -> AdaptationRecord:
         """Ask no more questions."""
-        return adaptations.stop(self.home, adaptation)
+        return adaptations.stop(self.home, adaptation, person)
 
     def finish(self, adaptation: int) -> AdaptationRecord:
         """Have the next version made, once the loop is over (state "review")."""
@@ -283,4 +297,6 @@ class Workspace:
     @classmethod
     def restore(cls, path: str | Path, folder: str | Path, database: str | None = None) -> "Workspace":
         """Make a workspace of a backup, in an empty folder and an empty database of either kind."""
-        return cls(restoring.restore(Path(path), Path(folder), database))
+        home = restoring.restore(Path(path), Path(folder), database)
+        earlier.adopt(home)
+        return cls(home)

@@ -1,4 +1,4 @@
-"""A_s of cual-plus: the whole pool is labelled at once. Parts and contract; the formulas are beside this file."""
+"""A_s of cual-plus: the whole pool is labelled at once. The contract; the formulas are beside this file."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Prototypes(PrototypeOptions):
     def check(self, head: Head) -> None:
         if not isinstance(head, Whitens):
             raise BadOption(
-                f"prototypes live in the space that a head whitens, and {type(head).__name__} does not; use ridge"
+                f"prototypes live in the space that a head whitens, and {type(head).__name__} has none: use ridge"
             )
 
     def begin(self, agent: Knowledge, pool: Pool) -> ShortTerm:

@@ -86,8 +86,9 @@ class Neighbours:
             others -= 1
         crowding = torch.zeros(len(U), device=U.device)
         if others > 0 and len(self._known):
-            near = cosines[:, :n_pool].topk(min(self._crowd, others), dim=1).values.mean(dim=1)
-            crowding = near - cosines[:, n_pool:].topk(min(self._crowd, len(self._known)), dim=1).values.mean(dim=1)
+            near = cosines[:, :n_pool].topk(min(self._crowd, others), dim=1).values
+            known = cosines[:, n_pool:].topk(min(self._crowd, len(self._known)), dim=1).values
+            crowding = near.mean(dim=1) - known.mean(dim=1)
         likeness, voters = cosines.topk(min(self._voters, cosines.shape[1]), dim=1)
         likeness = likeness.clamp(min=1e-6)
         return Nearest(crowding, voters, likeness / likeness.sum(dim=1, keepdim=True))

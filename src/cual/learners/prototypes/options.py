@@ -33,7 +33,7 @@ class PrototypeOptions:
     known_weight: float = 12.0
     """What is known of such a class counts in its prototype as at most so many samples."""
     anchors: int = 4096
-    """Pool samples that prototypes and neighbours are sought among; a larger pool is represented by that many."""
+    """Pool samples that prototypes and neighbours are sought among; so many represent a larger pool."""
     crowd: int = 10
     """Nearest samples of the pool, and of the known ones, that crowding compares."""
     voters: int = 15

@@ -76,7 +76,7 @@ def adaptation(person: Reader, workspace: InWorkspace, id: Id) -> AdaptationReco
 @router.post("/{id}/stop", responses=problems(404, 409))
 def stop(person: Admin, workspace: InWorkspace, id: Id) -> AdaptationRecord:
     """Ask no more questions."""
-    workspace.stop(id)
+    workspace.stop(id, person)
     return workspace.adaptation(id)
 
 

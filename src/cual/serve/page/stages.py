@@ -90,9 +90,10 @@ def stop_button(viewer: Viewer, id: int) -> El:
 
     async def stop() -> None:
         sure = "Ask no more questions? Open ones stay unanswered; the learner goes on with what it has."
-        if not await confirmed(sure, "Ask no more") or await tried(viewer.now, Role.admin) is None:
+        if not await confirmed(sure, "Ask no more"):
             return
-        if await tried(viewer.workspace.stop, id) is not None:
+        person = await tried(viewer.now, Role.admin)
+        if person is not None and await tried(viewer.workspace.stop, id, person) is not None:
             ui.notify("No more questions will be asked.")
 
     return button("Stop asking", "plain").on("click", stop)
