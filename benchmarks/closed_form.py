@@ -28,19 +28,20 @@ def main() -> None:
         if not path.exists():
             print(f"{name}: skipped, {path} is not there")
             continue
-        with np.load(path) as held:
-            X, y = torch.from_numpy(held["X"]).float(), torch.from_numpy(held["y"].astype(np.int64))
+        with np.load(path) as arrays:
+            X = torch.from_numpy(arrays["X"]).float()
+            y = torch.from_numpy(arrays["y"].astype(np.int64))
         rows = torch.from_numpy(np.random.default_rng(123).permutation(len(y)))
         kept, learned = rows[: len(y) // 5], rows[len(y) // 5 :]
         none = Samples(X[:0], y[:0])
         lesson = Lesson(int(y.max()) + 1, Samples(X[learned], y[learned]), none, none)
         for expand in map(int, args.expand.split(",")):
-            head = Ridge(X.shape[1], expand=expand).learn(lesson, np.random.default_rng(0))
-            found: list[str] = []
+            head = Ridge(expand=expand).learn(lesson, np.random.default_rng(0))
+            accuracies: list[str] = []
             for shrink in SHRINKS:
                 logits = Ridge.from_state(head.state(), shrink=shrink).logits(X[kept])
-                found.append(f"{100 * float((logits.argmax(1) == y[kept]).float().mean()):12.1f}")
-            print(f"{name:20}  {expand:6}  " + "  ".join(found), flush=True)
+                accuracies.append(f"{100 * float((logits.argmax(1) == y[kept]).float().mean()):12.1f}")
+            print(f"{name:20}  {expand:6}  " + "  ".join(accuracies), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the parts of cual-plus are worth, how flat its constants are, and how it stands hard conditions.
+"""What the parts of cual-plus are worth, how flat its options are, and how it stands hard conditions.
 
     python benchmarks/cual_plus.py ablations|flatness|flatness-rare|conditions|outlook
         [--data ../shared/data] [--seeds 0,1,2] [--files cifar100-super-r50,places50-r50]
@@ -11,10 +11,11 @@ reported figure uses (10, 11, …).
 """
 
 import argparse
-import importlib
 import json
 import multiprocessing
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -27,75 +28,73 @@ from cual.bench.annotators import Recorded
 from cual.bench.measures import auroc
 from cual.bench.rows import Truth
 from cual.bench.streams import Protocol, make_stream
-from cual.features import Features
-from cual.transduction import PrototypeLearner, Space
+from cual.data.features import Features
 
 FILES = {  # first, increment, budget, buffer: the protocol of ../shared/data/README.md
     "eurosat-r50": (2, 1, 0.005, 2500),
     "cifar100-super-r50": (4, 2, 0.005, 2500),
     "places50-r50": (10, 5, 0.0125, 5000),
 }
-# A key with a dot is a constant of a module, one in lower case an option of the method. Capitals are for `run`,
-# which changes the protocol, and for `take_away`.
-SETTLED = {"transduction.FEW": 0, "transduction.CONTRADICTED": 10**9}
+# Options of the method; capitals change the protocol.
+SETTLED = {"learner": {"few": 0, "contradicted": 10**9}}
 ONCE = {"RARITY": 10.0, "REUSE": False, "BUDGET": 10.0}  # pools are small then, so ten times the budget
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "ablations": {
         "whole": {},
-        "no votes of neighbours": {"transduction.NEIGHBOUR_WEIGHT": 0.0},
-        "novel classes as frequent as old ones": {"NO_ODDS": True},
+        "no votes of neighbours": {"learner": {"neighbour_weight": 0.0}},
+        "novel classes as frequent as old ones": {"learner": {"estimate_frequency": False}},
         "old classes never learned further": SETTLED,
-        "no crowd in the labels": {"transduction.CROWD_WEIGHT": 0.0},
-        "no crowd in the novelty": {"NO_CROWD": True},
-        "no refinement": {"transduction.REFINEMENTS": 1},
-        "no second space": {"NO_SECOND_SPACE": True},
-        "no whitening": {"transduction.SHRINK": 1000.0},
+        "no crowd in the labels": {"learner": {"crowd_weight": 0.0}},
+        "no crowd in the novelty": {"learner": {"crowd_in_novelty": False}},
+        "no refinement": {"learner": {"refinements": 1}},
+        "no second space": {"learner": {"second_space": False}},
+        "no whitening": {"learner": {"shrink": 1000.0}},
         "first questions at random": {"first": "random"},
         "later questions at random": {"then": "random"},
-        "later questions without company": {"NO_COMPANY": True},
-        "all questions at once": {"first_share": 1.0, "iterations": 1},
-        "no pseudo-labels": {"pseudo": ""},
-        "lengths of means as they are": {"head_options": {"expand": -1, "even": 0.0}},
+        "later questions without company": {"then": {"company": 0}},
+        "all questions at once": {"first_share": 1.0, "rounds": 1},
+        "no pseudo-labels": {"believe": None},
+        "lengths of means as they are": {"head": {"even": 0.0}},
     },
     "flatness": {
         "as it is": {},
-        "whitening shrink 0.1": {"transduction.SHRINK": 0.1},
-        "whitening shrink 1": {"transduction.SHRINK": 1.0},
-        "head shrink 0.25": {"head_options": {"expand": -1, "shrink": 0.25}},
-        "head shrink 1": {"head_options": {"expand": -1, "shrink": 1.0}},
-        "answers count 1.5": {"transduction.ANSWER_WEIGHT": 1.5},
-        "answers count 6": {"transduction.ANSWER_WEIGHT": 6.0},
-        "least share 0.15": {"transduction.LEAST_SHARE": 0.15},
-        "least share 0.5": {"transduction.LEAST_SHARE": 0.5},
-        "neighbours count 1.5": {"transduction.NEIGHBOUR_WEIGHT": 1.5},
-        "neighbours count 6": {"transduction.NEIGHBOUR_WEIGHT": 6.0},
-        "lengths evened by 0.1": {"head_options": {"expand": -1, "even": 0.1}},
-        "lengths evened by 0.5": {"head_options": {"expand": -1, "even": 0.5}},
-        "crowd counts from 0.4": {"transduction.CROWD_EDGE": 0.4},
-        "crowd counts from 1.2": {"transduction.CROWD_EDGE": 1.2},
-        "crowd counts 1": {"transduction.CROWD_WEIGHT": 1.0},
-        "crowd counts 4": {"transduction.CROWD_WEIGHT": 4.0},
-        "5 in the crowd": {"neighbours.CROWD": 5},
-        "20 in the crowd": {"neighbours.CROWD": 20},
-        "3 refinements": {"transduction.REFINEMENTS": 3},
-        "12 refinements": {"transduction.REFINEMENTS": 12},
-        "8 voters": {"neighbours.VOTERS": 8},
-        "30 voters": {"neighbours.VOTERS": 30},
+        "whitening shrink 0.1": {"learner": {"shrink": 0.1}},
+        "whitening shrink 1": {"learner": {"shrink": 1.0}},
+        "head shrink 0.25": {"head": {"shrink": 0.25}},
+        "head shrink 1": {"head": {"shrink": 1.0}},
+        "answers count 1.5": {"learner": {"answer_weight": 1.5}},
+        "answers count 6": {"learner": {"answer_weight": 6.0}},
+        "least share 0.15": {"learner": {"least_share": 0.15}},
+        "least share 0.5": {"learner": {"least_share": 0.5}},
+        "neighbours count 1.5": {"learner": {"neighbour_weight": 1.5}},
+        "neighbours count 6": {"learner": {"neighbour_weight": 6.0}},
+        "lengths evened by 0.1": {"head": {"even": 0.1}},
+        "lengths evened by 0.5": {"head": {"even": 0.5}},
+        "crowd counts from 0.4": {"learner": {"crowd_edge": 0.4}},
+        "crowd counts from 1.2": {"learner": {"crowd_edge": 1.2}},
+        "crowd counts 1": {"learner": {"crowd_weight": 1.0}},
+        "crowd counts 4": {"learner": {"crowd_weight": 4.0}},
+        "5 in the crowd": {"learner": {"crowd": 5}},
+        "20 in the crowd": {"learner": {"crowd": 20}},
+        "3 refinements": {"learner": {"refinements": 3}},
+        "12 refinements": {"learner": {"refinements": 12}},
+        "8 voters": {"learner": {"voters": 8}},
+        "30 voters": {"learner": {"voters": 30}},
         "first share 0.4": {"first_share": 0.4},
         "first share 0.8": {"first_share": 0.8},
-        "contradicted by 1": {"transduction.CONTRADICTED": 1},
-        "contradicted by 4": {"transduction.CONTRADICTED": 4},
+        "contradicted by 1": {"learner": {"contradicted": 1}},
+        "contradicted by 4": {"learner": {"contradicted": 4}},
     },
     "flatness-rare": {
         "rare 1:10": {"RARITY": 10.0},
-        "few are 50": {"RARITY": 10.0, "transduction.FEW": 50},
-        "few are 200": {"RARITY": 10.0, "transduction.FEW": 200},
-        "contradicted by 1": {"RARITY": 10.0, "transduction.CONTRADICTED": 1},
-        "contradicted by 4": {"RARITY": 10.0, "transduction.CONTRADICTED": 4},
-        "looks novel from 1": {"RARITY": 10.0, "transduction.LOOKS_NOVEL": 1.0},
-        "looks novel from 4": {"RARITY": 10.0, "transduction.LOOKS_NOVEL": 4.0},
-        "what is known counts 6": {"RARITY": 10.0, "transduction.KNOWN_WEIGHT": 6.0},
-        "what is known counts 24": {"RARITY": 10.0, "transduction.KNOWN_WEIGHT": 24.0},
+        "few are 50": {"RARITY": 10.0, "learner": {"few": 50}},
+        "few are 200": {"RARITY": 10.0, "learner": {"few": 200}},
+        "contradicted by 1": {"RARITY": 10.0, "learner": {"contradicted": 1}},
+        "contradicted by 4": {"RARITY": 10.0, "learner": {"contradicted": 4}},
+        "looks novel from 1": {"RARITY": 10.0, "learner": {"looks_novel": 1.0}},
+        "looks novel from 4": {"RARITY": 10.0, "learner": {"looks_novel": 4.0}},
+        "what is known counts 6": {"RARITY": 10.0, "learner": {"known_weight": 6.0}},
+        "what is known counts 24": {"RARITY": 10.0, "learner": {"known_weight": 24.0}},
     },
     "conditions": {
         "as it is": {},
@@ -116,37 +115,46 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
 }
 
 
+@dataclass(frozen=True)
+class Job:
+    """One stream: a variant on a file with a seed."""
+
+    changes: dict[str, Any]
+    file: str
+    seed: int
+    data: Path
+    device: str
+
+
 @lru_cache(maxsize=1)
 def load(path: str, width: int) -> tuple[Any, Any]:
-    with np.load(path) as held:
-        X, y = held["X"].astype(np.float32), held["y"].astype(np.int64)
+    with np.load(path) as arrays:
+        X, y = arrays["X"].astype(np.float32), arrays["y"].astype(np.int64)
     if width:
         X = X @ (np.random.default_rng(0).standard_normal((X.shape[1], width)).astype(np.float32) / width**0.5)
     return X, y
 
 
-def run(job: tuple[dict[str, Any], str, int, Path, str]) -> dict[str, Any]:
+def run(job: Job) -> dict[str, Any]:
     """One stream, as one row."""
-    changes, file, seed, data, device = job
     torch.set_num_threads(1)
-    options = dict(changes)
-    for key in [key for key in options if "." in key]:
-        module, constant = key.split(".")
-        setattr(importlib.import_module(f"cual.{module}"), constant, options.pop(key))
-    take_away(options)
-    X, y = load(str(data / f"{file}.npz"), options.pop("WIDTH", 0))
-    first, increment, budget, buffer = FILES[file]
-    budget *= options.pop("BUDGET", 1.0)
-    wrong, rarity = options.pop("WRONG", 0.0), options.pop("RARITY", None)
+    options = {name: value for name, value in job.changes.items() if not name.isupper()}
+    changed = {name: value for name, value in job.changes.items() if name.isupper()}
+    X, y = load(str(job.data / f"{job.file}.npz"), changed.get("WIDTH", 0))
+    first, increment, budget, buffer = FILES[job.file]
+    budget *= changed.get("BUDGET", 1.0)
     truth = Truth.of(Features(X, y))
-    protocol = Protocol(first=first, increment=increment, rarity=rarity, reuse=options.pop("REUSE", True))
-    stream = make_stream(y, protocol, seed)
-    agent = Agent.fit(X[stream.first], y[stream.first], "cual-plus", seed, device, buffer=buffer, **options)
+    protocol = Protocol(
+        first=first, increment=increment, rarity=changed.get("RARITY"), reuse=changed.get("REUSE", True)
+    )
+    stream = make_stream(y, protocol, job.seed)
+    agent = Agent.fit(
+        X[stream.first], y[stream.first], "cual-plus", job.seed, job.device, buffer=buffer, **options
+    )
     tasks: list[dict[str, Any]] = []
     for task in stream.tasks:
-        annotator = Recorded(
-            truth.labels, truth.classes(stream.introduced(task.number)), seed, task.number, wrong
-        )
+        classes = truth.classes(stream.introduced(task.number))
+        annotator = Recorded(truth.labels, classes, job.seed, task.number, changed.get("WRONG", 0.0))
         count = max(1, round(budget * len(task.rows)))
         adaptation = agent.adapt(X[task.rows], count, ids=task.rows)
         guesses: list[float | None] = []
@@ -159,9 +167,9 @@ def run(job: tuple[dict[str, Any], str, int, Path, str]) -> dict[str, Any]:
     novel = sum(t["novel"] - t["asked_novel"] for t in tasks)
     right, reached, given = (sum(t[key] for t in tasks) for key in ("right", "reached", "given"))
     return {
-        "changes": changes,
-        "file": file,
-        "seed": seed,
+        "changes": job.changes,
+        "file": job.file,
+        "seed": job.seed,
         "accuracy": float(np.mean([t["accuracy"] for t in tasks])),
         "missed": len(np.unique(y)) - len(agent.classes_),
         "precision": right / max(1, given),
@@ -169,18 +177,6 @@ def run(job: tuple[dict[str, Any], str, int, Path, str]) -> dict[str, Any]:
         "auroc": float(np.mean([t["auroc"] for t in tasks if t["auroc"] is not None])),
         "tasks": tasks,
     }
-
-
-def take_away(options: dict[str, Any]) -> None:
-    """Parts that no option of the method leaves out."""
-    if options.pop("NO_SECOND_SPACE", False):
-        PrototypeLearner._taught = lambda self, space, found: self._agent.head
-    if options.pop("NO_CROWD", False):
-        Space.novelty = lambda self, seen: self.angle.deviations(1 - seen.to_old.max(dim=1).values)
-    if options.pop("NO_ODDS", False):
-        PrototypeLearner._odds = lambda self, novel, of_known: 0.0
-    if options.pop("NO_COMPANY", False):
-        importlib.import_module("cual.acquisition.diverse")._company = lambda view, at: np.ones(len(at))
 
 
 def row_of(
@@ -242,8 +238,8 @@ def outlook_table(rows: list[dict[str, Any]]) -> Iterator[str]:
             continue
         cells: list[str] = []
         for guess, truth in (("guesses", "novel"), ("guess_novel", "novel"), ("guess_left", "left")):
-            said = [(t[guess][0] if guess == "guesses" else t[guess], t) for t in tasks if t[guess]]
-            errors = np.array([100 * (g - t[truth]) / t["pool"] for g, t in said])
+            guessed = [(t[guess][0] if guess == "guesses" else t[guess], t) for t in tasks if t[guess]]
+            errors = np.array([100 * (g - t[truth]) / t["pool"] for g, t in guessed])
             cells.append(f"{errors.mean():+.1f}, |{np.abs(errors).mean():.1f}|")
         left = np.mean([100 * t["left"] / t["pool"] for t in tasks])
         yield f"| {variant} | {file} | " + " | ".join(cells) + f" | {left:.1f} |"
@@ -274,16 +270,15 @@ def main() -> None:
     ]
     done = [(r["changes"], r["file"], r["seed"]) for r in rows]
     jobs = [
-        (changes, file, seed, args.data, args.device)
+        Job(changes, file, seed, args.data, args.device)
         for file in files
         for changes in wanted
         for seed in seeds
         if (changes, file, seed) not in done
     ]
-    context = multiprocessing.get_context("forkserver")  # a fresh process for each: `run` changes constants
-    context.set_forkserver_preload(["torch", "cual.agent"])
-    with context.Pool(args.jobs, maxtasksperchild=1) as pool:
-        for n, row in enumerate(pool.imap_unordered(run, jobs), 1):
+    with ProcessPoolExecutor(args.jobs, multiprocessing.get_context("spawn")) as pool:
+        for n, future in enumerate(as_completed([pool.submit(run, job) for job in jobs]), 1):
+            row = future.result()
             rows.append(row)
             with args.out.open("a") as file:
                 file.write(json.dumps(row) + "\n")

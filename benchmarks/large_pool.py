@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from cual import Agent
-from cual.features_folder import FeaturesFolder, FeaturesWriter
-from cual.pool import Pool
+from cual.data.folder import FeaturesFolder, FeaturesWriter
+from cual.data.pool import Pool
 
 ROWS, WIDTH, RANK, OLD, NEW = 500_000, 2048, 24, 10, 5
 NOVEL = ROWS // 100
@@ -57,8 +57,9 @@ def adapt(folder: Path) -> None:
     """What is measured: open, adapt with 200 answers, finish."""
     imported = peak()
     began = time.perf_counter()
-    held, classes = FeaturesFolder.open(folder / "pool"), np.load(folder / "classes.npy", mmap_mode="r")
-    task = Agent.load(folder / "v0.agent").adapt(Pool(held.X, held.ids), 200)
+    features = FeaturesFolder.open(folder / "pool")
+    classes = np.load(folder / "classes.npy", mmap_mode="r")
+    task = Agent.load(folder / "v0.agent").adapt(Pool(features.X, features.ids), 200)
     opened = peak()
     while query := task.ask():
         task.tell(query.id, {i: int(classes[i]) for i in query.ids})
@@ -66,8 +67,8 @@ def adapt(folder: Path) -> None:
     agent = task.finish()
     believed = task.pseudo_labels
     right = np.mean([classes[i] == label for i, label in believed.items()]) if believed else float("nan")
-    told = {
-        "rows": len(held),
+    row = {
+        "rows": len(features),
         "seconds": round(time.perf_counter() - began, 1),
         "peak after imports (MB)": imported,
         "peak after opening (MB)": opened,
@@ -77,7 +78,7 @@ def adapt(folder: Path) -> None:
         "pseudo-labels": len(believed),
         "pseudo-labels right": round(float(right), 4),
     }
-    print(json.dumps(told, indent=1))
+    print(json.dumps(row, indent=1))
 
 
 def peak() -> int:

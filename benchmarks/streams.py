@@ -34,8 +34,8 @@ def main() -> None:
         return
     torch.set_num_threads(args.threads)
     clock, what = (time.process_time, "CPU time") if args.threads == 1 else (time.perf_counter, "time")
-    with np.load(args.features) as held:
-        X, y = held["X"], held["y"].astype(np.int64)
+    with np.load(args.features) as arrays:
+        X, y = arrays["X"], arrays["y"].astype(np.int64)
     stream = make_stream(y, Protocol(first=args.first, increment=args.increment), seed=0)
     spent: dict[str, float] = {}
     for method in ("cual-plus", "cual"):

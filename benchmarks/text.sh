@@ -56,13 +56,13 @@ embed "$out/clinc150-in-scope.csv.gz" "$out/clinc150-minilm.npz"
 # cual-plus has a closed-form head, so that options of the trained one are not for it: it runs by itself.
 banking=$out/banking77-minilm.npz
 stream banking77 "$banking" oracle,cual,er-random,er-entropy 17 10
-stream banking77-variance80 "$banking" cual 17 10 --option uncertainty_options.variance=0.8
+stream banking77-variance80 "$banking" cual 17 10 --option learner.uncertainty.variance=0.8
 stream banking77-plus "$banking" cual-plus,oracle-ridge 17 10
 
 clinc=$out/clinc150-minilm.npz
-small=(--option head_options.hidden=1024)
+small=(--option head.hidden=1024)
 stream clinc150 "$clinc" oracle,cual,er-random,er-entropy 75 25 "${small[@]}"
-stream clinc150-variance80 "$clinc" cual 75 25 "${small[@]}" --option uncertainty_options.variance=0.8
+stream clinc150-variance80 "$clinc" cual 75 25 "${small[@]}" --option learner.uncertainty.variance=0.8
 stream clinc150-plus "$clinc" cual-plus,oracle-ridge 75 25
 
 "$bin/python" - "$out" <<'PYTHON'

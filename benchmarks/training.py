@@ -5,7 +5,7 @@
 The floor is the step's own matrix products, each alone, plus one fused pass of Adam over the parameters; aim:
 a step of the MLP within 1.5 times that. The plain loop is nn.Sequential, autograd and torch.optim.Adam with
 its defaults. All are timed in turns within the same rounds; medians are printed. On a GPU the outcome is also
-compared with the CPU's. Needs torch and numpy only.
+compared with the CPU's. Needs torch and numpy only (``PYTHONPATH=src`` where cual is not installed).
 """
 
 import argparse
@@ -13,22 +13,18 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from statistics import median
-from types import ModuleType
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-# Only the heads are loaded, not `import cual`, which needs more than torch and numpy.
-sys.modules["cual"] = ModuleType("cual")
-sys.modules["cual"].__path__ = [str(Path(__file__).resolve().parents[1] / "src" / "cual")]
+from cual.heads import MLP, Lesson, Linear, Samples, training
+from cual.heads.training import Step, gathered, plan, recorded
 
-from cual.heads import MLP, Lesson, Linear, Samples, training  # noqa: E402
-from cual.heads.training import Step, gathered, plan, recorded  # noqa: E402
-
-WIDTH, HIDDEN, CLASSES = 2048, 4096, 10
+WIDTH = 2048
+HIDDEN = 4096
+CLASSES = 10
 RECORD, NEVER = training.EAGER_STEPS + 1, sys.maxsize  # values of MIN_RECORDED
 
 
@@ -64,7 +60,7 @@ def timed(
 def step_of(head: MLP | Linear, task: Lesson) -> Step:
     sources, rng = task.sources(), np.random.default_rng(0)
     rows, weights = plan([len(s) for s, _ in sources], [w for _, w in sources], 500, head.batch, rng)
-    state = head.grown(CLASSES, rng).state()
+    state = head.sized(task).grown(CLASSES, rng).state()
     n_layers = sum(name.startswith("weight_") for name in state)
     layers = tuple((state[f"weight_{i}"], state[f"bias_{i}"]) for i in range(n_layers))
     X, targets = gathered([s for s, _ in sources], CLASSES)
@@ -150,7 +146,7 @@ def report_agreement() -> bool:
     """GPU against CPU (within rounding), against itself and recorded against eager steps (bit for bit)."""
     agree = True
     print()
-    for head in (MLP(WIDTH, HIDDEN, epochs=15), Linear(WIDTH, epochs=5)):
+    for head in (MLP(HIDDEN, epochs=15), Linear(epochs=5)):
         cpu, gpu = (logits_after(head, lesson(device, 400), RECORD).cpu() for device in ("cpu", "cuda"))
         again, eager = (logits_after(head, lesson("cuda", 400), kind).cpu() for kind in (RECORD, NEVER))
         error = ((gpu - cpu).abs().max() / cpu.abs().max()).item()
@@ -159,7 +155,7 @@ def report_agreement() -> bool:
         print(f"{type(head).__name__}: largest difference GPU-CPU {error:.1e} of the largest logit; ", end="")
         print(f"repeats bit for bit: {repeats}; recorded = eager bit for bit: {same}")
     half = lesson("cuda", 400, torch.float16)
-    agree &= bool(logits_after(MLP(WIDTH, HIDDEN, epochs=5), half).isfinite().all())
+    agree &= bool(logits_after(MLP(HIDDEN, epochs=5), half).isfinite().all())
     return agree
 
 
@@ -169,7 +165,7 @@ def report_lessons(device: str, rounds: int) -> None:
     print()
     for n in (50, 200, 2500, 10_000) if device == "cuda" else (200,):
         task = lesson(device, n)
-        for head in (MLP(WIDTH, HIDDEN), Linear(WIDTH)):
+        for head in (MLP(HIDDEN), Linear()):
             jobs = {kind: partial(logits_after, head, task, value) for kind, value in kinds.items()}
             times = timed(jobs, max(1, rounds // 20), device, warm_up=1, repeats=1)
             print(
@@ -185,7 +181,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=60)
     options = parser.parse_args()
     print(f"torch {torch.__version__}, {options.device}, {torch.get_num_threads()} threads")
-    for head in (MLP(WIDTH, HIDDEN), Linear(WIDTH)):
+    for head in (MLP(HIDDEN), Linear()):
         report_steps(head, options.device, options.rounds)
     report_lessons(options.device, options.rounds)
     if options.device == "cuda" and not report_agreement():

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cual.agent import Agent
     from cual.client import Client
-    from cual.labels import SKIP
+    from cual.data.labels import SKIP
+    from cual.data.pool import Pool
     from cual.loop.adaptation import Adaptation, Query
-    from cual.pool import Pool
 
 __version__ = "0.1.0"
 __all__ = ["SKIP", "Adaptation", "Agent", "Client", "Pool", "Query", "__version__"]
 
 _HOME = {
-    "SKIP": "cual.labels",
+    "SKIP": "cual.data.labels",
     "Adaptation": "cual.loop.adaptation",
     "Agent": "cual.agent",
     "Client": "cual.client",
-    "Pool": "cual.pool",
+    "Pool": "cual.data.pool",
     "Query": "cual.loop.adaptation",
 }
 

@@ -15,14 +15,14 @@ from torch import Tensor
 
 from cual import options as check
 from cual import storage
+from cual.data.labels import ClassNames, read_labels
+from cual.data.pool import Pool, as_features, check_width, chunks, encoder_of
 from cual.errors import BadOption, TooFewSamples, WrongEncoder
 from cual.heads import Calibrates, Head, LearnsOnce, Lesson, Samples
-from cual.labels import ClassNames, read_labels
 from cual.learners import Accepted, Detector, ModelsClasses, SeesTogether, long_term_lesson
 from cual.loop.adaptation import Adaptation
 from cual.loop.timing import Timings
 from cual.methods import Method, methods
-from cual.pool import Pool, as_features, check_width, chunks, encoder_of
 from cual.registry import options_of
 from cual.replay import Replay
 from cual.seeds import generator

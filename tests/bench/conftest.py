@@ -10,7 +10,7 @@ import torch
 
 from cual.bench.jobs import run
 from cual.bench.settings import Setting
-from cual.features import Features, write
+from cual.data.features import Features, write
 from cual.types import Row
 
 SMALL = {"head": {"hidden": 32, "epochs": 3}}

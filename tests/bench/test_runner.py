@@ -150,7 +150,7 @@ def test_another_run_does_not_mix_into_a_folder(setting, whole, change):
 
 
 def test_other_features_of_the_same_name_do_not_mix(setting, whole, blobs, tmp_path):
-    from cual.features import Features, write
+    from cual.data.features import Features, write
 
     other = tmp_path / "blobs.npz"
     write(other, Features(blobs.X + 1, blobs.y, class_names=blobs.class_names))

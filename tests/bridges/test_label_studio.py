@@ -21,8 +21,8 @@ from cual.bridges.label_studio import Bridge, FolderSource, LabelStudio, Receive
 from cual.bridges.label_studio.labelling import CANNOT_TELL, confidence
 from cual.bridges.label_studio.showing import thumbnail
 from cual.cli import app
+from cual.data.features import Features, write
 from cual.errors import BadOption, FolderInUse, NotAllowed, NotFound
-from cual.features import Features, write
 from cual.serve.workspace import Workspace
 from label_studio_server import Annotator, Server, server
 from running import CUAL, environment, running, until

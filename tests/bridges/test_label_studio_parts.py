@@ -29,8 +29,8 @@ from cual.bridges.label_studio.labelling import (
 )
 from cual.bridges.label_studio.receiver import LARGEST, SECRET
 from cual.bridges.label_studio.showing import showing
+from cual.data.features import Features, write
 from cual.errors import BadImage, BadLabels, BadOption, DamagedFile, FolderInUse
-from cual.features import Features, write
 from worlds import World
 
 # -- what annotators see ---------------------------------------------------------------------------------------

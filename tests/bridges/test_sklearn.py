@@ -162,12 +162,22 @@ def test_options_reach_the_method(world: World) -> None:
 def test_every_option_reaches_the_agent(world: World, option: str, value: object, reached) -> None:
     clf = small(**{option: value}).fit(world.X, world.y)
     assert reached(clf.agent_) == value
-    assert set(clf.get_params()) == {"method", "random_state", "buffer", "hidden", "epochs", "options", "device"}
+    assert set(clf.get_params()) == {
+        "method",
+        "random_state",
+        "buffer",
+        "hidden",
+        "epochs",
+        "options",
+        "device",
+    }
 
 
 @pytest.mark.parametrize("option", ["hidden", "epochs"])
 def test_the_default_method_says_that_it_has_no_hidden_layer(world: World, option: str) -> None:
-    with pytest.raises(BadOption, match=f"the head 'ridge' has no {option}; it has shrink, expand, even, widest"):
+    with pytest.raises(
+        BadOption, match=f"the head 'ridge' has no {option}; it has shrink, expand, even, widest"
+    ):
         CualClassifier(**{option: 3}).fit(world.X, world.y)
 
 

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from cual.data.features import Features, read, write
+from cual.data.folder import FeaturesFolder
 from cual.encoders import FunctionEncoder, Setup, features_of
 from cual.encoders.embedding import embed
 from cual.encoders.sources import Item, Source, open_source
 from cual.errors import BadFile, BadLabels, BadOption, DuplicateIds, WrongEncoder
-from cual.features import Features, read, write
-from cual.features_folder import FeaturesFolder
 
 TOY = Path(__file__).parent / "toy.py"
 

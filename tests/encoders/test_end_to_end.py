@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cual.cli import app
-from cual.features import Features, read, write
+from cual.data.features import Features, read, write
 
 IMAGES = Path(__file__).parents[3] / "shared" / "data" / "eurosat-images"
 

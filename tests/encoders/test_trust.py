@@ -15,12 +15,12 @@ from typer.testing import CliRunner
 
 from cual.agent import Agent
 from cual.cli import app
+from cual.data.features import Features, read, write
+from cual.data.folder import FeaturesWriter, Made
 from cual.encoders import Setup, base, features_of, make
 from cual.encoders.base import trusted
 from cual.encoders.vit import DINO, ViTS16
 from cual.errors import BadFile, BadOption, DamagedFile, NotAllowed, Unavailable, WrongEncoder
-from cual.features import Features, read, write
-from cual.features_folder import FeaturesWriter, Made
 
 WIDTH = 6
 HASH = "0123456789ab"

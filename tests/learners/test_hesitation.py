@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from cual.data.pool import Pool
 from cual.errors import BadOption
 from cual.learners import Accepted, Hesitation
 from cual.learners.hesitation import HesitationLearner
 from cual.methods import methods
-from cual.pool import Pool
 from worlds import World
 
 NEVER = 2  # a class that an answer named until it was corrected

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from cual.data.pool import Pool
 from cual.learners import Accepted, Novelty
 from cual.learners.novelty import NoveltyLearner
-from cual.pool import Pool
 from cual.uncertainty import FRE, KNN
 from worlds import World
 

@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from cual import Agent
+from cual.data.pool import Pool
 from cual.errors import BadOption
 from cual.learners import Accepted, Prototypes
 from cual.learners.prototypes.competition import ClassPrototypes, Competition
 from cual.learners.prototypes.learner import PrototypeLearner
 from cual.learners.prototypes.space import Space
 from cual.methods import methods
-from cual.pool import Pool
 from worlds import World
 
 CODES = {"cat": 0, "dog": 1, "owl": 2, "Füchsin mit Schal": 3}
@@ -289,7 +289,7 @@ def test_a_pool_too_large_to_keep_gives_the_same(world: World, monkeypatch: pyte
     kept = learner(world)
     kept.learn(answers(world), 0)
     expected = kept.score(np.arange(60))
-    monkeypatch.setattr("cual.pool.CHUNK_BYTES", 7 * 16 * 4)
+    monkeypatch.setattr("cual.data.pool.CHUNK_BYTES", 7 * 16 * 4)
     again = learner(world, keep_bytes=0)
     again.learn(answers(world), 0)
     scored = again.score(np.arange(60))

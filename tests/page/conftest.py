@@ -148,7 +148,7 @@ def browser() -> Generator[Any]:
 @pytest.fixture(scope="session")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example's workspace, made once; tests get copies."""
-    from cual.pool import Pool
+    from cual.data.pool import Pool
     from cual.serve.demo import demo_data, make_demo
     from cual.serve.worker import Worker
 

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 
 import postgres_server
 from cual import Pool
+from cual.data.folder import FeaturesWriter
 from cual.errors import BadFile, Conflict, CualError, DamagedFile, ForeignFile, NewerFormat, TooLarge
-from cual.features_folder import FeaturesWriter
 from cual.serve import restoring
 from cual.serve import tables as db
 from cual.serve.workspace import Workspace

@@ -22,8 +22,8 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from cual.data.labels import SKIP, Answer
 from cual.errors import AlreadyFinished, Unavailable
-from cual.labels import SKIP, Answer
 from cual.serve import tables as db
 from cual.serve import worker
 from cual.serve.accounts import Accounts

@@ -12,11 +12,11 @@ import pytest
 from PIL import Image
 
 from cual import Agent, Pool
+from cual.data.features import Features, write
+from cual.data.folder import FeaturesWriter, Made
 from cual.encoders import encoders
 from cual.encoders.base import Setup
 from cual.errors import BadFeatures, BadOption, NotAllowed, NotFound
-from cual.features import Features, write
-from cual.features_folder import FeaturesWriter, Made
 from cual.serve import preparing
 from cual.serve.records import PoolRecord
 from cual.serve.worker import work_until_idle

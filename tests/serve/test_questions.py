@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from cual.data.labels import SKIP
 from cual.errors import (
     AlreadyFinished,
     BadLabels,
@@ -14,7 +15,6 @@ from cual.errors import (
     NotAllowed,
     NotFound,
 )
-from cual.labels import SKIP
 from cual.serve.workspace import Workspace
 from serving import Service
 

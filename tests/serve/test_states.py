@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from cual.data.labels import SKIP
 from cual.errors import BudgetExceeded, Conflict, CualError, NotFound
-from cual.labels import SKIP
 from cual.serve import tables as db
 from cual.serve.records import AdaptationRecord
 from cual.serve.worker import work_once

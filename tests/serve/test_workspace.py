@@ -9,8 +9,8 @@ import pytest
 import sqlalchemy as sa
 
 from cual import Pool
+from cual.data.labels import SKIP
 from cual.errors import BadBudget, BadOption, Conflict, ForeignFile, NewerFormat, NotFound, WrongEncoder
-from cual.labels import SKIP
 from cual.serve import tables as db
 from cual.serve.workspace import Workspace
 from serving import Service, make_service

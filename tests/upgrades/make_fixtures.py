@@ -32,8 +32,8 @@ from sklearn.datasets import load_digits
 import cual
 import postgres_server
 from cual import SKIP, Adaptation, Agent, Pool
-from cual.features import read
-from cual.features_folder import FeaturesFolder, FeaturesWriter, Made
+from cual.data.features import read
+from cual.data.folder import FeaturesFolder, FeaturesWriter, Made
 from cual.methods import methods
 from cual.serve import jobs
 from cual.serve import tables as db

@@ -21,9 +21,9 @@ from safetensors.numpy import save_file
 
 import postgres_server
 from cual import Adaptation, Agent, Client, Pool
+from cual.data.features import read
+from cual.data.folder import FeaturesFolder, FeaturesWriter, Made
 from cual.errors import LabelsMissing, NotAllowed
-from cual.features import read
-from cual.features_folder import FeaturesFolder, FeaturesWriter, Made
 from cual.learners import ModelsClasses
 from cual.methods import methods
 from cual.serve.records import Person, Role

@@ -1,5 +1,7 @@
 """Who to ask: samples that are wanted and differ from each other, by k-means (cual-plus). Choosing only."""
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -34,6 +36,11 @@ class Diverse:
     def __init__(self, candidates: int = 5000, turns: int = 15) -> None:
         self.candidates = options.whole("candidates", candidates)
         self.turns = options.whole("turns", turns)
+
+    @classmethod
+    def unit_test_params(cls) -> list[dict[str, Any]]:
+        """What its checks are run with."""
+        return [{}, {"candidates": 4, "turns": 1}]
 
     def choose(self, view: PoolView, n: int, rng: np.random.Generator) -> IntArray:
         known = np.sort(view.validation)
@@ -76,6 +83,11 @@ class DiverseUncertain:
         self.candidates = options.whole("candidates", candidates)
         self.others = options.whole("others", others)
         self.turns = options.whole("turns", turns)
+
+    @classmethod
+    def unit_test_params(cls) -> list[dict[str, Any]]:
+        """What its checks are run with."""
+        return [{}, {"company": 0, "likely": 1, "candidates": 1, "others": 2, "turns": 1}]
 
     def choose(self, view: PoolView, n: int, rng: np.random.Generator) -> IntArray:
         if not len(view.scores):

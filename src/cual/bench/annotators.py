@@ -6,8 +6,8 @@ The only place of a run where true labels of pool samples are handed out, one pa
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from cual.data.labels import SKIP, Answer
 from cual.errors import BadOption
-from cual.labels import SKIP, Answer
 from cual.seeds import generator
 from cual.types import AnyArray, Label
 

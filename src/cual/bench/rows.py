@@ -10,7 +10,7 @@ from cual.agent import Agent
 from cual.bench.annotators import Recorded
 from cual.bench.measures import aupr, auroc, class_accuracy, confusion
 from cual.bench.streams import Stream, Task
-from cual.features import Features
+from cual.data.features import Features
 from cual.loop.adaptation import Adaptation
 from cual.types import AnyArray, Label, Row
 

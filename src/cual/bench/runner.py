@@ -15,7 +15,7 @@ from cual.bench.folder import RunFolder
 from cual.bench.rows import Truth, evaluation_row, learning_row
 from cual.bench.settings import Setting, load_features
 from cual.bench.streams import Stream, Task, make_stream
-from cual.features import Features
+from cual.data.features import Features
 from cual.loop.adaptation import Adaptation
 from cual.types import Row
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from cual.bench.streams import Protocol
+from cual.data.features import Features, read
 from cual.errors import BadFile, BadOption
-from cual.features import Features, read
 from cual.methods import methods as known_methods
 from cual.types import Row
 

@@ -14,9 +14,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cual.agent import Agent
+from cual.data.pool import Pool, check_width
 from cual.loop.adaptation import Adaptation
 from cual.methods import Method, methods
-from cual.pool import Pool, check_width
 from cual.types import AnyArray, ArrayLike, FloatArray, Label
 
 BLOCK = 64
@@ -35,8 +35,8 @@ class CualClassifier(ClassifierMixin, BaseEstimator):
         Everything random derives from it; an int is the agent's seed.
     buffer, hidden, epochs
         Samples in the replay memory, width of the long-term head's hidden layer, and epochs of its training;
-        None for what the method says. A head that is not trained (cual-plus's) has no hidden layer and no epochs:
-        giving them is a `BadOption` error.
+        None for what the method says. A head that is not trained (cual-plus's) has no hidden layer and no
+        epochs: giving them is a `BadOption` error.
     options
         Further options of the method, for example ``{"learner": {"crowd_weight": 1.0}}``.
     device

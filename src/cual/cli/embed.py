@@ -21,10 +21,10 @@ from cual.cli.output import Bars, counted, err, out, pairs
 from cual.errors import BadOption, Unavailable
 
 if TYPE_CHECKING:
+    from cual.data.features import Features
     from cual.encoders.base import Setup
     from cual.encoders.embedding import Outcome
     from cual.encoders.sources import Source
-    from cual.features import Features
 
 EncoderName = Annotated[
     str | None,
@@ -144,8 +144,8 @@ def encoded(
     known
         Fingerprint of the agent's encoder. It decides where none is named, as far as a file may.
     """
-    from cual.features import read
-    from cual.features_folder import is_features_folder
+    from cual.data.features import read
+    from cual.data.folder import is_features_folder
 
     if path.suffix in (".npz", ".npy") or not path.exists() or is_features_folder(path):
         return read(path)
@@ -194,10 +194,10 @@ def _as_file(source: "Source", folder: Path, file: Path) -> Path:
 
     import numpy as np
 
+    from cual.data.features import Features, write
+    from cual.data.folder import FeaturesFolder
     from cual.encoders.embedding import SKIPPED, current
     from cual.errors import BadFile
-    from cual.features import Features, write
-    from cual.features_folder import FeaturesFolder
 
     listed = file.with_suffix(f".{SKIPPED}")
     listed.unlink(missing_ok=True)

@@ -107,7 +107,7 @@ def adapt(
     from cual.bridges.label_studio.showing import showing
     from cual.cli.reading import check_device, read_budget
     from cual.cli.tasks import open_task
-    from cual.pool import Pool
+    from cual.data.pool import Pool
 
     check_free(output, force)
     wanted = read_budget(budget)

@@ -142,7 +142,7 @@ def adapt(
     from cual.agent import Agent
     from cual.cli.reading import check_device, read_answers, read_budget
     from cual.cli.tasks import ask_person, from_file, open_task, write_ledger
-    from cual.pool import Pool
+    from cual.data.pool import Pool
 
     check_free(output, force)
     wanted = read_budget(budget)

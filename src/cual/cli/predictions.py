@@ -10,8 +10,8 @@ import numpy as np
 
 from cual.agent import Agent
 from cual.cli.output import err
+from cual.data.features import Features
 from cual.errors import TooFewSamples
-from cual.features import Features
 from cual.storage import write_bytes
 from cual.types import Progress, Row
 

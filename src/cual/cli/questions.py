@@ -7,8 +7,8 @@ from rich.markup import escape
 
 from cual.cli.output import counted, out
 from cual.cli.reading import read_label
+from cual.data.labels import SKIP, Answer, ClassNames
 from cual.errors import CualError
-from cual.labels import SKIP, Answer, ClassNames
 from cual.loop import events
 from cual.loop.adaptation import Adaptation
 from cual.types import Label

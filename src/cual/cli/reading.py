@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from cual import options
+from cual.data.labels import SKIP, Answer, ClassNames
 from cual.errors import BadBudget, BadFile, BadLabels, BadOption
-from cual.labels import SKIP, Answer, ClassNames
 from cual.types import Label
 
 

@@ -13,12 +13,12 @@ from rich.markup import escape
 from cual.agent import Agent
 from cual.cli.output import Bars, counted, err, listed
 from cual.cli.questions import LeftOpen, Questions
+from cual.data.labels import SKIP, Answer
+from cual.data.pool import Pool
 from cual.errors import BadOption
-from cual.labels import SKIP, Answer
 from cual.loop.adaptation import Adaptation
-from cual.loop.files import AGENT, is_saved
 from cual.loop.budget import count_labels
-from cual.pool import Pool
+from cual.loop.files import AGENT, is_saved
 from cual.storage import write_bytes
 from cual.types import Label
 

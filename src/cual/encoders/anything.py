@@ -4,13 +4,13 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
-from cual import features
+from cual.data import features
+from cual.data.features import Features
+from cual.data.folder import FeaturesFolder, is_features_folder
 from cual.encoders.base import Encoder, Setup, default, make, trusted
 from cual.encoders.embedding import Outcome, current, embed
 from cual.encoders.sources import Columns, Source, holds_text, open_source
 from cual.encoders.weights import cache_folder
-from cual.features import Features
-from cual.features_folder import FeaturesFolder, is_features_folder
 
 FEATURES = (".npz", ".npy")
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from cual.data.folder import FeaturesFolder, FeaturesWriter, Made
 from cual.encoders.base import Encoder
 from cual.encoders.sessions import cores
 from cual.encoders.sources import Item, Source
 from cual.errors import BadFile, BadImage, BadOption, DuplicateIds
-from cual.features_folder import FeaturesFolder, FeaturesWriter, Made
 from cual.storage import write_bytes
 from cual.types import Label, Progress
 

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cual.data.labels import ClassNames
+from cual.data.pool import Pool
 from cual.heads import Head, Lesson, Samples, TakesUnlabelled
-from cual.labels import ClassNames
-from cual.pool import Pool
 from cual.registry import Registry
 from cual.replay import Replay
 from cual.types import FloatArray, IntArray

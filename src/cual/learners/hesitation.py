@@ -11,6 +11,7 @@ from torch import Tensor
 
 from cual import options
 from cual.acquisition.classifier import closeness, entropy
+from cual.data.pool import Pool
 from cual.errors import BadOption
 from cual.heads import Head
 from cual.learners.base import (
@@ -25,7 +26,6 @@ from cual.learners.base import (
     long_term_lesson,
     softmax,
 )
-from cual.pool import Pool
 from cual.registry import options_of
 from cual.seeds import generator
 from cual.storage import section

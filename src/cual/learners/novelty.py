@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from cual import options
+from cual.data.pool import Pool
 from cual.heads import Head, Lesson, Linear, Samples
 from cual.learners.base import (
     Accepted,
@@ -19,7 +20,6 @@ from cual.learners.base import (
     head_probabilities,
     learners,
 )
-from cual.pool import Pool
 from cual.seeds import generator
 from cual.storage import section
 from cual.types import FloatArray, IntArray

@@ -12,8 +12,9 @@ from typing import Any, Self
 import numpy as np
 import torch
 
+from cual.data.labels import SKIP, Answer, made_up
+from cual.data.pool import Pool
 from cual.errors import AlreadyFinished, LabelsMissing, UnknownSample
-from cual.labels import SKIP, Answer, made_up
 from cual.loop import events, files
 from cual.loop.budget import count_labels
 from cual.loop.journal import Journal
@@ -22,7 +23,6 @@ from cual.loop.outlook import Outlook
 from cual.loop.rounds import Round
 from cual.loop.state import State
 from cual.loop.timing import Timings
-from cual.pool import Pool
 from cual.types import Label, Progress, Row
 
 _OF_PEOPLE = ("person", "answers", "disagreement")

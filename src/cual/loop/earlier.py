@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cual import storage
-from cual.labels import SKIP, Answer
+from cual.data.labels import SKIP, Answer
 from cual.loop import events
 from cual.loop.rounds import Round
 from cual.types import Label, Row

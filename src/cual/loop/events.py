@@ -28,7 +28,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from cual.labels import SKIP, Answer
+from cual.data.labels import SKIP, Answer
 from cual.types import Label, Row
 
 FORMAT = 1

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from cual import storage
+from cual.data.pool import Pool
 from cual.errors import BadFile
 from cual.loop import earlier
 from cual.loop.journal import Journal
 from cual.loop.machine import Machine
 from cual.loop.state import State
-from cual.pool import Pool
 
 AGENT = "agent.safetensors"
 POOL = "pool.safetensors"

@@ -14,8 +14,9 @@ from torch import Tensor
 
 from cual import storage
 from cual.acquisition import PoolView
+from cual.data.labels import SKIP, ClassNames
+from cual.data.pool import Pool
 from cual.errors import DamagedFile
-from cual.labels import SKIP, ClassNames
 from cual.learners import Accepted, Knowledge
 from cual.loop import events
 from cual.loop.budget import allotment
@@ -24,7 +25,6 @@ from cual.loop.rounds import Round
 from cual.loop.state import State
 from cual.loop.timing import Timings
 from cual.methods import Method
-from cual.pool import Pool
 from cual.seeds import generator
 from cual.types import IntArray, Label, Progress, Row
 from cual.uncertainty import Zone, t_inner

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cual.data.labels import SKIP, Answer, ClassNames
 from cual.errors import AlreadyFinished, BudgetExceeded, UnknownQuery, UnknownSample
-from cual.labels import SKIP, Answer, ClassNames
 from cual.loop import events
 from cual.types import Label, Row
 

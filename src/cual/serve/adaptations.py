@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
 from cual.agent import Agent
+from cual.data.labels import made_up
 from cual.errors import AlreadyFinished, BadFeatures, Conflict, LabelsMissing, TooFewSamples, WrongEncoder
-from cual.labels import made_up
 from cual.loop import events as loop_events
 from cual.loop.budget import count_labels
 from cual.serve import agents, events, jobs

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from cual.agent import Agent
+from cual.data.pool import Pool
 from cual.errors import CualError
-from cual.pool import Pool
 from cual.serve.accounts import Accounts
 from cual.serve.records import Person
 from cual.serve.worker import Worker

@@ -13,8 +13,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from cual.data.labels import SKIP, Answer, made_up
 from cual.errors import CualError
-from cual.labels import SKIP, Answer, made_up
 from cual.loop import earlier
 from cual.loop import events as loop_events
 from cual.serve import agents, events, pools

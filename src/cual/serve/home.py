@@ -12,8 +12,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select
 
+from cual.data.labels import ClassNames, as_label
 from cual.errors import BadFile, BadLabels, BadOption, ForeignFile, NewerFormat, NotAllowed, NotFound
-from cual.labels import ClassNames, as_label
 from cual.serve.database import Database, migrate
 from cual.serve.events import States
 from cual.serve.records import Person, Role

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from cual.data.folder import FeaturesFolder
 from cual.errors import BadImage
-from cual.features_folder import FeaturesFolder
 from cual.serve import pools, thumbnails
 from cual.serve.decoding import Decoders
 from cual.serve.messages import without_paths

@@ -16,9 +16,9 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
 from cual.agent import Agent
+from cual.data.folder import FeaturesFolder, is_features_folder
+from cual.data.pool import Pool, check_width
 from cual.errors import BadFile, BadOption, Conflict, NotAllowed, NotFound
-from cual.features_folder import FeaturesFolder, is_features_folder
-from cual.pool import Pool, check_width
 from cual.serve import jobs
 from cual.serve import tables as db
 from cual.serve.home import Home, check_name, found

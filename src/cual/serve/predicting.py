@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from cual.agent import Agent
+from cual.data.pool import check_finite, check_width
 from cual.errors import BadFeatures, PredictionsStopped, TooLarge
-from cual.pool import check_finite, check_width
 from cual.serve.queueing import Kind, Pace, Piece, Queue, Request
 from cual.serve.settings import Limits
 from cual.types import AnyArray, FloatArray, Label

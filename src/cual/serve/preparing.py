@@ -13,11 +13,12 @@ import numpy as np
 import sqlalchemy as sa
 import torch
 
-from cual import features, storage
+from cual import storage
 from cual.agent import Agent
+from cual.data import features
+from cual.data.folder import FeaturesFolder, is_features_folder
+from cual.data.pool import Pool, check_width
 from cual.errors import BadFile, BadImage, BadOption, NotAllowed, TooLarge, WrongEncoder
-from cual.features_folder import FeaturesFolder, is_features_folder
-from cual.pool import Pool, check_width
 from cual.serve import agents, jobs, pictures, pools, views
 from cual.serve import tables as db
 from cual.serve.decoding import Decoders, input_of

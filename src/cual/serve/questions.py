@@ -13,8 +13,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
+from cual.data.labels import SKIP, Answer, ClassNames
 from cual.errors import Conflict, NotFound
-from cual.labels import SKIP, Answer, ClassNames
 from cual.loop import events as loop_events
 from cual.loop.state import State
 from cual.serve import adaptations, agents, events, jobs

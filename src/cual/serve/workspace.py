@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cual.agent import Agent
+from cual.data.labels import Answer
+from cual.data.pool import Pool
 from cual.errors import Conflict
-from cual.labels import Answer
-from cual.pool import Pool
 from cual.serve import (
     adaptations,
     agents,

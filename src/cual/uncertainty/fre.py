@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from torch import Tensor
 
@@ -24,6 +25,11 @@ class FRE:
 
     def __init__(self, variance: float = 0.995) -> None:
         self.variance = options.number("variance", variance, 0, 1, without_low=True)
+
+    @classmethod
+    def unit_test_params(cls) -> list[dict[str, Any]]:
+        """What its checks are run with."""
+        return [{}, {"variance": 0.5}]
 
     def fit(self, X: Tensor) -> ClassSubspace:
         """The principal subspace 𝒯ₘ of the class whose samples are the rows of `X`."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -89,6 +89,11 @@ class KNN:
     def __init__(self, k: int = 5, cap: int = 2000) -> None:
         self.k = options.whole("k", k)
         self.cap = options.whole("cap", cap)
+
+    @classmethod
+    def unit_test_params(cls) -> list[dict[str, Any]]:
+        """What its checks are run with."""
+        return [{}, {"k": 1, "cap": 20}]
 
     def fit(self, X: Tensor) -> ClassSamples:
         """The samples of the class that are the rows of `X`, thinned to the cap."""

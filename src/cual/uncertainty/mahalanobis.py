@@ -1,6 +1,7 @@
 """Mahalanobis distance to one Gaussian per class, usable with fewer samples than features."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,6 +29,11 @@ class Mahalanobis:
 
     def __init__(self, variance: float = 0.995) -> None:
         self.variance = options.number("variance", variance, 0, 1, without_low=True)
+
+    @classmethod
+    def unit_test_params(cls) -> list[dict[str, Any]]:
+        """What its checks are run with."""
+        return [{}, {"variance": 0.5}]
 
     def fit(self, X: Tensor) -> ClassSubspace:
         """Mean and leading variances of the class whose samples are the rows of `X`."""

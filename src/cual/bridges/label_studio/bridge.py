@@ -16,8 +16,8 @@ from cual.bridges.label_studio.labelling import CANNOT_TELL, Question
 from cual.bridges.label_studio.receiver import ACTIONS, SECRET
 from cual.bridges.label_studio.sources import Source
 from cual.bridges.label_studio.studio import Json, LabelStudio
+from cual.data.labels import SKIP, Answer
 from cual.errors import BadLabels, BudgetExceeded, CualError, Unavailable, UnknownQuery, UnknownSample
-from cual.labels import SKIP, Answer
 from cual.types import Label
 
 log = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal
 
+from cual.data.labels import SKIP, Answer
 from cual.errors import BadLabels, BadOption
-from cual.labels import SKIP, Answer
 from cual.types import Label
 
 Kind = Literal["image", "text"]

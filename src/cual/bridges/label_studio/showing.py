@@ -28,10 +28,10 @@ def showing(path: Path) -> tuple[Kind, Show]:
         A folder of images, a table of text, or features; of features only the ids can be seen, except of a
         features folder whose images are still where they were.
     """
+    from cual.data.folder import FeaturesFolder
     from cual.encoders.anything import is_features
     from cual.encoders.images import open_image
     from cual.encoders.sources import open_source
-    from cual.features_folder import FeaturesFolder
 
     if not is_features(path):
         source = open_source(path)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from cual.bridges.label_studio.labelling import Kind, Question
 from cual.bridges.label_studio.showing import Show, data_uri, no_picture
 from cual.client import Client, RemoteAdaptation
+from cual.data.labels import SKIP, Answer
 from cual.errors import CualError, DamagedFile, FolderInUse
-from cual.labels import SKIP, Answer
 from cual.types import Label
 
 if TYPE_CHECKING:

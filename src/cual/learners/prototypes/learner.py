@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cual.data.pool import Pool
 from cual.errors import BadOption
 from cual.heads import Head, Lesson, Samples, Whitens
 from cual.learners.base import Accepted, Detector, Knowledge, Scored, ShortTerm, learners
 from cual.learners.prototypes.competition import ClassPrototypes, Competition, novel_classes
 from cual.learners.prototypes.options import PrototypeOptions
 from cual.learners.prototypes.space import KnownSpace, Space, at_rate, joined
-from cual.pool import Pool
 from cual.types import FloatArray, IntArray
 from cual.uncertainty import Threshold
 

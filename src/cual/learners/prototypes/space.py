@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
+from cual.data.pool import Pool
 from cual.errors import TooFewSamples
 from cual.heads import Whitens
 from cual.learners.base import Knowledge
 from cual.learners.prototypes.neighbours import Nearest, Neighbours
 from cual.learners.prototypes.options import PrototypeOptions
-from cual.pool import Pool
 from cual.seeds import generator
 from cual.types import IntArray
 from cual.uncertainty import Threshold

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from pydantic import Field, StrictInt
 
+from cual.data.labels import SKIP
 from cual.errors import NotFound
-from cual.labels import SKIP
 from cual.serve.api.common import (
     LARGEST_ID,
     Annotator,

@@ -7,8 +7,8 @@ from nicegui import ui
 from nicegui.events import GenericEventArguments
 from starlette.requests import Request
 
+from cual.data.labels import SKIP, Skip
 from cual.errors import CualError
-from cual.labels import SKIP, Skip
 from cual.serve.page.adaptation_frame import AdaptationPage, adaptation_frame
 from cual.serve.page.board import Act, Board, Keys, Tile
 from cual.serve.page.class_panel import ClassPanel

@@ -14,6 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from cual.data.folder.checks import as_rows, check_table
+from cual.data.folder.manifest import MANIFEST, SHARD_NAME, TYPES, Made, Manifest, Shard, read_manifest
+from cual.data.folder.reading import COLUMNS, check_size, read_table
 from cual.errors import (
     BadFeatures,
     BadFile,
@@ -25,9 +28,6 @@ from cual.errors import (
     ForeignFile,
     WrongEncoder,
 )
-from cual.features_folder.checks import as_rows, check_table
-from cual.features_folder.manifest import MANIFEST, SHARD_NAME, TYPES, Made, Manifest, Shard, read_manifest
-from cual.features_folder.reading import COLUMNS, check_size, read_table
 from cual.storage import open_beside, write_bytes
 from cual.types import AnyArray, Label
 

@@ -95,7 +95,7 @@ class Pool:
         body, tensors = storage.read(path, "pool")
         with storage.rebuilding(path):
             if "folder" in body:
-                from cual.features_folder import reopen
+                from cual.data.folder import reopen
 
                 return cls(reopen(body["folder"]), body["ids"])
             return cls(tensors["X"], body["ids"])

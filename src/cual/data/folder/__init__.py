@@ -11,9 +11,9 @@ A shard never changes once the manifest names it, and the manifest is replaced i
 whole when they opened the folder, however a writer ends. A row whose id comes again later is replaced by it.
 """
 
-from cual.features_folder.manifest import Made, Manifest, Shard, is_features_folder, read_manifest
-from cual.features_folder.reading import FeaturesFolder, ShardedRows, reopen
-from cual.features_folder.writing import FeaturesWriter
+from cual.data.folder.manifest import Made, Manifest, Shard, is_features_folder, read_manifest
+from cual.data.folder.reading import FeaturesFolder, ShardedRows, reopen
+from cual.data.folder.writing import FeaturesWriter
 
 __all__ = [
     "FeaturesFolder",

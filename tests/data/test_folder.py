@@ -16,7 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cual import Agent
-from cual.loop.adaptation import Adaptation
+from cual.data.features import read
+from cual.data.folder import FeaturesFolder, FeaturesWriter, Made, is_features_folder
+from cual.data.pool import Pool
 from cual.errors import (
     BadFeatures,
     BadLabels,
@@ -28,9 +30,7 @@ from cual.errors import (
     NewerFormat,
     WrongEncoder,
 )
-from cual.features import read
-from cual.features_folder import FeaturesFolder, FeaturesWriter, Made, is_features_folder
-from cual.pool import Pool
+from cual.loop.adaptation import Adaptation
 
 MADE = Made("toy@0123456789ab", {"size": 224})
 
@@ -182,7 +182,7 @@ def test_a_file_in_the_way_is_left_alone(tmp_path):
 FULL = """
 import resource, sys, numpy as np
 from cual.errors import BadFile
-from cual.features_folder import FeaturesWriter
+from cual.data.folder import FeaturesWriter
 resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
 try:
     with FeaturesWriter(sys.argv[1], 64, "float32") as writer:
@@ -240,7 +240,7 @@ def test_a_folder_with_other_things_is_left_alone(tmp_path):
 
 KILLED = """
 import sys, numpy as np
-from cual.features_folder import FeaturesWriter
+from cual.data.folder import FeaturesWriter
 with FeaturesWriter(sys.argv[1], 64, shard_rows=8) as writer:
     for i in range(len(writer), 100000):
         writer.append(np.full((1, 64), i % 1000), [i])

@@ -10,9 +10,9 @@ from typing import Any, cast
 
 import numpy as np
 
+from cual.data.features import Features
+from cual.data.folder.manifest import Manifest, Shard, read_manifest
 from cual.errors import DamagedFile
-from cual.features import Features
-from cual.features_folder.manifest import Manifest, Shard, read_manifest
 from cual.types import AnyArray, IntArray, Label, LazyRows, Row
 
 COLUMNS = ("ids", "labels", "sources", "stamps")
@@ -94,7 +94,7 @@ class FeaturesFolder:
     """What a features folder held when it was opened.
 
     >>> import tempfile
-    >>> from cual.features_folder import FeaturesWriter
+    >>> from cual.data.folder import FeaturesWriter
     >>> folder = tempfile.mkdtemp()
     >>> with FeaturesWriter(folder, width=2) as writer:
     ...     writer.append(np.eye(2), ids=["a.jpg", "b.jpg"], labels=["cat", "dog"])
@@ -141,7 +141,7 @@ class FeaturesFolder:
         return FeaturesFolder(self.path, self.manifest, self.X.select(rows), *parts)
 
     def features(self) -> Features:
-        """As `cual.features.Features`: labels where every row has one, features left on disk."""
+        """As `cual.data.features.Features`: labels where every row has one, features left on disk."""
         bare = [sample for sample, label in zip(self.ids, self.labels, strict=True) if label is None]
         why = f"{len(bare)} of {len(self)} samples have no label, the first is {bare[0]!r}" if bare else None
         return Features(

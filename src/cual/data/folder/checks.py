@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from cual.data.folder.manifest import Manifest
 from cual.errors import BadFeatures, BadLabels
-from cual.features_folder.manifest import Manifest
 from cual.types import AnyArray, Label
 
 

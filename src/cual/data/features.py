@@ -82,7 +82,7 @@ def read(path: str | Path, *, ids: str | None = None, labels: str | None = None)
     if not path.exists():
         raise BadFile(f"{path}: no such file")
     if path.is_dir():
-        from cual.features_folder import FeaturesFolder
+        from cual.data.folder import FeaturesFolder
 
         return FeaturesFolder.open(path).features()
     if path.suffix == ".npz":

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from cual import features
+from cual.data import features
+from cual.data.features import Features
 from cual.errors import BadFeatures, BadFile, BadLabels, DamagedFile, DuplicateIds, ForeignFile
-from cual.features import Features
 
 X = np.arange(24, dtype=np.float16).reshape(6, 4) / 7
 Y = np.array([0, 1, 1, 0, 2, 2])
