@@ -1,0 +1,32 @@
+"""What every registered learner keeps to (`cual.checks`), also with options that change the most."""
+
+import pytest
+
+from contracts import contracts
+from cual.checks import checks
+from cual.checks.base import Check
+from cual.learners import Hesitation, Novelty, Prototypes, learners
+
+OTHERS = [
+    Novelty(unnamed=True),
+    Novelty(uncertainty="knn"),
+    Novelty(uncertainty="mahalanobis"),
+    Hesitation("margin"),
+    Prototypes(second_space=False, crowd_in_novelty=False, estimate_frequency=False),
+    Prototypes(anchors=20, crowd=3, voters=3),
+    pytest.param(
+        Prototypes(keep_bytes=0),
+        marks=pytest.mark.xfail(reason="features of no rows are no table: `joined([])`", strict=True),
+    ),
+]
+
+
+@pytest.mark.parametrize("check", contracts(learners))
+def test_a_learner_keeps_its_contract(check: Check) -> None:
+    check()
+
+
+@pytest.mark.parametrize("learner", OTHERS)
+def test_a_learner_keeps_its_contract_with_other_options(learner: object) -> None:
+    for _, check in checks(learner):
+        check()
