@@ -28,7 +28,7 @@ from cual.bench.annotators import Recorded
 from cual.bench.measures import auroc
 from cual.bench.rows import Truth
 from cual.bench.streams import Protocol, make_stream
-from cual.data.features import Features
+from cual.data.table import Table
 
 FILES = {  # first, increment, budget, buffer: the protocol of ../shared/data/README.md
     "eurosat-r50": (2, 1, 0.005, 2500),
@@ -143,7 +143,7 @@ def run(job: Job) -> dict[str, Any]:
     X, y = load(str(job.data / f"{job.file}.npz"), changed.get("WIDTH", 0))
     first, increment, budget, buffer = FILES[job.file]
     budget *= changed.get("BUDGET", 1.0)
-    truth = Truth.of(Features(X, y))
+    truth = Truth.of(Table(X, y))
     protocol = Protocol(
         first=first, increment=increment, rarity=changed.get("RARITY"), reuse=changed.get("REUSE", True)
     )

@@ -59,7 +59,7 @@ def adapt(folder: Path) -> None:
     began = time.perf_counter()
     features = FeaturesFolder.open(folder / "pool")
     classes = np.load(folder / "classes.npy", mmap_mode="r")
-    task = Agent.load(folder / "v0.agent").adapt(Pool(features.X, features.ids), 200)
+    task = Agent.load(folder / "v0.agent").adapt(Pool.of(features.table()), 200)
     opened = peak()
     while query := task.ask():
         task.tell(query.id, {i: int(classes[i]) for i in query.ids})

@@ -1,0 +1,35 @@
+"""Benchmarks are measured, never asserted; but they cannot rot unseen: they import, and their options exist."""
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from cual.methods import methods
+
+FOLDER = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.fixture
+def benchmark_module(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(FOLDER)
+
+    def load(name: str) -> ModuleType:
+        return importlib.import_module(name)
+
+    return load
+
+
+@pytest.mark.parametrize("name", sorted(file.stem for file in FOLDER.glob("*.py")))
+def test_benchmarks_import(name: str, benchmark_module: Any) -> None:
+    assert callable(benchmark_module(name).main)
+
+
+def test_variants_of_cual_plus_are_options_that_change_something(benchmark_module: Any) -> None:
+    usual = methods["cual-plus"]
+    for kind, variants in benchmark_module("cual_plus").VARIANTS.items():
+        for name, changes in variants.items():
+            options = {option: value for option, value in changes.items() if not option.isupper()}
+            assert (usual.but(**options) != usual) is bool(options), (kind, name)
