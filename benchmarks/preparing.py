@@ -1,4 +1,4 @@
-"""What decoding apart costs: pictures of strangers go through a process with limits (`cual.serve.decoding`).
+"""What decoding apart costs: pictures of strangers go through a process with limits.
 
 Here and apart, for what the network takes and for what people see, alone and with the network beside it. Images
 are the shared EuroSAT ones where they are there, and photographs of 640 × 480 made up here.
@@ -14,9 +14,9 @@ from cual.encoders import Setup, make
 from cual.encoders.embedding import embed
 from cual.encoders.images import ImageInput, open_image
 from cual.encoders.sources import image_folder
-from cual.serve import thumbnails
-from cual.serve.decoding import Decoders
-from cual.serve.preparing import _apart
+from cual.serve.jobs import thumbnails
+from cual.serve.jobs.decoding import Decoders
+from cual.serve.jobs.preparing import _apart
 
 REPEATS = 3
 

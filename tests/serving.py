@@ -7,10 +7,10 @@ import numpy as np
 import sqlalchemy as sa
 
 from cual import Pool
-from cual.serve import tables as db
-from cual.serve.records import AdaptationRecord, Person, Role
-from cual.serve.worker import work_until_idle
-from cual.serve.workspace import Workspace
+from cual.serve.jobs.worker import work_until_idle
+from cual.serve.rules.records import AdaptationRecord, Person, Role
+from cual.serve.rules.workspace import Workspace
+from cual.serve.storage import tables as db
 from worlds import World
 
 

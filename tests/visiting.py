@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from cual.serve.accounts import Accounts
-from cual.serve.app import create_app
-from cual.serve.records import Person, Role
-from cual.serve.settings import Settings
+from cual.serve.rules.accounts import Accounts
+from cual.serve.rules.records import Person, Role
+from cual.serve.web.app import create_app
+from cual.serve.web.settings import Settings
 from serving import Service
 
 URL = "http://127.0.0.1:8765"

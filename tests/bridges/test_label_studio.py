@@ -21,9 +21,10 @@ from cual.bridges.label_studio import Bridge, FolderSource, LabelStudio, Receive
 from cual.bridges.label_studio.labelling import CANNOT_TELL, confidence
 from cual.bridges.label_studio.showing import thumbnail
 from cual.cli import app
-from cual.data.features import Features, write
+from cual.data.files import write
+from cual.data.table import Table
 from cual.errors import BadOption, FolderInUse, NotAllowed, NotFound
-from cual.serve.workspace import Workspace
+from cual.serve.rules.workspace import Workspace
 from label_studio_server import Annotator, Server, server
 from running import CUAL, environment, running, until
 from serving import make_service
@@ -219,7 +220,7 @@ def test_killed_and_started_again(
 ) -> None:
     """The command is killed, people annotate meanwhile, it is started again: nothing is lost or told twice."""
     world.agent().save(tmp_path / "v0.agent")
-    write(tmp_path / "new.npz", Features(world.pool, ids=np.array(world.ids)))
+    write(tmp_path / "new.npz", Table(world.pool, ids=np.array(world.ids)))
     for i in world.ids:
         (tmp_path / "photos").mkdir(exist_ok=True)
         Image.new("RGB", (40, 30), (int(i[4:7]), 9, 9)).save(tmp_path / "photos" / i)

@@ -149,8 +149,8 @@ def browser() -> Generator[Any]:
 def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example's workspace, made once; tests get copies."""
     from cual.data.pool import Pool
-    from cual.serve.demo import demo_data, make_demo
-    from cual.serve.worker import Worker
+    from cual.serve.jobs.worker import Worker
+    from cual.serve.operations.demo import demo_data, make_demo
 
     folder, data = tmp_path_factory.mktemp("example"), demo_data()
     workspace = make_demo(folder / "workspace")

@@ -58,7 +58,7 @@ def test_a_whole_adaptation_by_keyboard_alone(
 
 def predictions(service: Any, truth: Sequence[str]) -> list[str]:
     """What the current version says of the pool, asked over HTTP."""
-    from cual.serve.demo import demo_data
+    from cual.serve.operations.demo import demo_data
 
     data = demo_data()
     said = service.call("POST", "/agents/1/predict", {"features": data.X[data.pool].tolist()})

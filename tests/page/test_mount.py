@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from cual.serve.app import create_app
-from cual.serve.records import Role
-from cual.serve.workspace import Workspace
+from cual.serve.rules.records import Role
+from cual.serve.rules.workspace import Workspace
+from cual.serve.web.app import create_app
 
 
 @pytest.mark.parametrize("name", ["first", "second"])

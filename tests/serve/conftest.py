@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import postgres_server
-from cual.serve.workspace import Workspace
+from cual.serve.rules.workspace import Workspace
 from serving import Service, make_service
 from worlds import World
 

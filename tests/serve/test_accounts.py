@@ -6,12 +6,12 @@ import pytest
 import sqlalchemy as sa
 
 from cual.errors import BadOption, Conflict, NotAllowed, NotFound
-from cual.serve import accounts as module
-from cual.serve.accounts import Accounts
-from cual.serve.attempts import Attempts
-from cual.serve.records import Role
-from cual.serve.tables import metadata, now, sessions
-from cual.serve.workspace import Workspace
+from cual.serve.rules import accounts as module
+from cual.serve.rules.accounts import Accounts
+from cual.serve.rules.records import Role
+from cual.serve.rules.workspace import Workspace
+from cual.serve.storage.tables import metadata, now, sessions
+from cual.serve.web.security.attempts import Attempts
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse
 
 from cual import Agent, Client
 from cual.errors import AlreadyFinished, NotAllowed
-from cual.serve.records import Role
+from cual.serve.rules.records import Role
 from running import running
 from serving import Service
 from visiting import Site, site, stream
@@ -333,8 +333,8 @@ def test_signing_out(here: Site) -> None:
 def test_health_says_what_fails(service: Service) -> None:
     from starlette.testclient import TestClient
 
-    from cual.serve.app import create_app
-    from cual.serve.settings import Settings
+    from cual.serve.web.app import create_app
+    from cual.serve.web.settings import Settings
 
     alive = True
     app = create_app(service.workspace, Settings(pages=False), lambda: alive)
@@ -372,7 +372,7 @@ def test_metrics_count_what_happens(here: Site) -> None:
 
 
 def test_a_backup_by_http_can_be_restored(here: Site, tmp_path: Path) -> None:
-    from cual.serve.workspace import Workspace
+    from cual.serve.rules.workspace import Workspace
 
     adaptation = here.service.start(8)
     answer = here.bearer().post("/api/backup")

@@ -14,9 +14,9 @@ import postgres_server
 from cual import Pool
 from cual.data.folder import FeaturesWriter
 from cual.errors import BadFile, Conflict, CualError, DamagedFile, ForeignFile, NewerFormat, TooLarge
-from cual.serve import restoring
-from cual.serve import tables as db
-from cual.serve.workspace import Workspace
+from cual.serve.rules.workspace import Workspace
+from cual.serve.storage import restoring
+from cual.serve.storage import tables as db
 from serving import Service, make_service
 from worlds import World, make_world
 

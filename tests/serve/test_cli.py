@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 from cual import Client
 from cual.cli import app
-from cual.serve.supervisor import Worker, claimed, listen, where
+from cual.serve.operations.supervisor import Worker, claimed, listen, where
 from running import running, until
 from worlds import World
 
@@ -137,8 +137,8 @@ def test_the_terminal_of_a_person(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     folder = tmp_path / "workspace"
     assert "no workspace" in refused("invite", folder, "Ada")
     assert "no workspace" in refused("serve", folder, "--backup", tmp_path / "b")
-    from cual.serve.accounts import Accounts
-    from cual.serve.workspace import Workspace
+    from cual.serve.rules.accounts import Accounts
+    from cual.serve.rules.workspace import Workspace
 
     Workspace.open(folder).close()
     invited = cual("invite", folder, "Ada", "--role", "reader")

@@ -26,9 +26,9 @@ from cual.errors import (
     UnknownQuery,
     UnknownSample,
 )
-from cual.serve.records import Role
-from cual.serve.supervisor import listen
-from cual.serve.worker import Worker
+from cual.serve.jobs.worker import Worker
+from cual.serve.operations.supervisor import listen
+from cual.serve.rules.records import Role
 from running import until
 from serving import Service
 from visiting import Site, site

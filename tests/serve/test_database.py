@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from cual.errors import BadOption, NewerFormat
-from cual.serve import tables as db
-from cual.serve.database import MIGRATIONS, Database, as_url, migrate
+from cual.serve.storage import tables as db
+from cual.serve.storage.database import MIGRATIONS, Database, as_url, migrate
 
 
 @pytest.fixture

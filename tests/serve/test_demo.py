@@ -7,8 +7,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cual.serve import demo
-from cual.serve.worker import Worker
+from cual.serve.jobs.worker import Worker
+from cual.serve.operations import demo
 from running import running
 
 

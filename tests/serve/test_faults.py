@@ -24,12 +24,12 @@ import sqlalchemy as sa
 
 from cual.data.labels import SKIP, Answer
 from cual.errors import AlreadyFinished, Unavailable
-from cual.serve import tables as db
-from cual.serve import worker
-from cual.serve.accounts import Accounts
-from cual.serve.records import Person
-from cual.serve.supervisor import listen
-from cual.serve.workspace import Workspace
+from cual.serve.jobs import worker
+from cual.serve.operations.supervisor import listen
+from cual.serve.rules.accounts import Accounts
+from cual.serve.rules.records import Person
+from cual.serve.rules.workspace import Workspace
+from cual.serve.storage import tables as db
 from serving import Service, add_person, make_service
 from worlds import World, make_world
 

@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from cual.serve import jobs
-from cual.serve import tables as db
-from cual.serve.records import Progress
-from cual.serve.workspace import Workspace
+from cual.serve.rules import jobs
+from cual.serve.rules.records import Progress
+from cual.serve.rules.workspace import Workspace
+from cual.serve.storage import tables as db
 from serving import Service
 
 

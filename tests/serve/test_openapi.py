@@ -14,8 +14,8 @@ from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
 from schemathesis.core.failures import FailureGroup
 
-from cual.serve.records import Role
-from cual.serve.workspace import Workspace
+from cual.serve.rules.records import Role
+from cual.serve.rules.workspace import Workspace
 from serving import make_service
 from visiting import URL, Site, site
 from worlds import make_world

@@ -24,13 +24,15 @@ from cual import Agent, Pool
 from cual.encoders import encoders
 from cual.encoders.images import ImageInput, open_image
 from cual.errors import BadFile, BadImage, Conflict, NotFound
-from cual.serve import backup, decoding, jobs, pools
-from cual.serve import tables as db
-from cual.serve.crashes import MOST_TOGETHER
-from cual.serve.decoding import DecodeLimits, Decoders
-from cual.serve.records import JobRecord
-from cual.serve.worker import work_until_idle
-from cual.serve.workspace import Workspace
+from cual.serve.jobs import decoding
+from cual.serve.jobs.decoding import DecodeLimits, Decoders
+from cual.serve.jobs.worker import work_until_idle
+from cual.serve.rules import jobs, pools
+from cual.serve.rules.crashes import MOST_TOGETHER
+from cual.serve.rules.records import JobRecord
+from cual.serve.rules.workspace import Workspace
+from cual.serve.storage import backup
+from cual.serve.storage import tables as db
 from running import until
 from serving import Service
 from visiting import Site, site
@@ -43,7 +45,7 @@ HOLD = "re.match('(a+)+$', 64 * 'a' + 'b')  # never lets go of the interpreter"
 @contextlib.contextmanager
 def worker(workspace: Workspace, *more: str, **harms: str) -> Iterator[subprocess.Popen[bytes]]:
     """A worker of its own which does harm before jobs of some kinds: ``worker(w, prepare="os._exit(9)")``."""
-    lines = ["import os, re, signal, time", "from pathlib import Path", "from cual.serve import worker"]
+    lines = ["import os, re, signal, time", "from pathlib import Path", "from cual.serve.jobs import worker"]
     for kind, harm in harms.items():
         lines += [f"def {kind}(home, claim, progress, rightly=worker.WORK[{kind!r}]):"]
         lines += [textwrap.indent(harm, "    "), "    rightly(home, claim, progress)"]
@@ -380,8 +382,8 @@ def test_a_deletion_that_was_cut_short_is_ended_at_the_next_start(service: Servi
     url = w.database.url.render_as_string(hide_password=False)
     code = (
         "import os\n"
-        "from cual.serve import pools\n"
-        "from cual.serve.workspace import Workspace\n"
+        "from cual.serve.rules import pools\n"
+        "from cual.serve.rules.workspace import Workspace\n"
         "pools.sweep = lambda home: os._exit(9)\n"  # after the row is gone, before the folder is
         f"Workspace.open({str(w.folder)!r}, {url!r}).delete_pool({pool})\n"
     )
@@ -586,7 +588,7 @@ def test_a_decoder_ends_with_who_began_it(tmp_path: Path) -> None:
     code = (
         "import sys, time\n"
         "from pathlib import Path\n"
-        "from cual.serve.decoding import Decoders\n"
+        "from cual.serve.jobs.decoding import Decoders\n"
         "Decoders().webp(Path(sys.argv[1]))\n"
         "print('there', flush=True)\n"
         "time.sleep(600)\n"

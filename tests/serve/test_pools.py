@@ -17,10 +17,10 @@ from cual.data.folder import FeaturesWriter, Made
 from cual.encoders import encoders
 from cual.encoders.base import Setup
 from cual.errors import BadFeatures, BadOption, NotAllowed, NotFound
-from cual.serve import preparing
-from cual.serve.records import PoolRecord
-from cual.serve.worker import work_until_idle
-from cual.serve.workspace import Workspace
+from cual.serve.jobs import preparing
+from cual.serve.jobs.worker import work_until_idle
+from cual.serve.rules.records import PoolRecord
+from cual.serve.rules.workspace import Workspace
 from serving import make_service
 from worlds import SMALL, World
 

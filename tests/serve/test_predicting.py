@@ -21,12 +21,12 @@ from pydantic_core import to_json
 
 from cual import Agent, Client
 from cual.errors import BadFeatures, NotFound, PredictionsStopped, TooLarge
-from cual.serve.api.features import JSON_COST, JSON_ROWS, read_json
-from cual.serve.predicting import Predictor, Shape
-from cual.serve.queueing import Queue, Request
-from cual.serve.records import Role
-from cual.serve.settings import MIB, Limits
-from cual.serve.workspace import Workspace
+from cual.serve.rules.records import Role
+from cual.serve.rules.workspace import Workspace
+from cual.serve.web.api.features import JSON_COST, JSON_ROWS, read_json
+from cual.serve.web.predictions.predicting import Predictor, Shape
+from cual.serve.web.predictions.queueing import Queue, Request
+from cual.serve.web.settings import MIB, Limits
 from running import Running, running, until
 from serving import Service, make_service
 from visiting import Site, site, stream

@@ -15,7 +15,7 @@ from cual.errors import (
     NotAllowed,
     NotFound,
 )
-from cual.serve.workspace import Workspace
+from cual.serve.rules.workspace import Workspace
 from serving import Service
 
 

@@ -16,9 +16,9 @@ from starlette.testclient import TestClient, WebSocketDenialResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from cual.errors import BadOption, NotAllowed
-from cual.serve.records import Role
-from cual.serve.settings import Limits, Settings, check_exposure, read_proxy
-from cual.serve.workspace import Workspace
+from cual.serve.rules.records import Role
+from cual.serve.rules.workspace import Workspace
+from cual.serve.web.settings import Limits, Settings, check_exposure, read_proxy
 from serving import Service, make_service
 from visiting import Site, site, stream
 from worlds import make_world
@@ -385,7 +385,7 @@ def test_a_websocket_needs_a_session_and_our_page(sockets: Site) -> None:
 
 
 def test_a_websocket_ends_with_its_session(sockets: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cual.serve.middleware._CHECK_SOCKET_EVERY", -1.0)
+    monkeypatch.setattr("cual.serve.web.security.middleware._CHECK_SOCKET_EVERY", -1.0)
     client = sockets.browser(Role.reader)
     with client.websocket_connect("ws://127.0.0.1:8765/_nicegui_ws/socket.io") as socket:
         socket.send_text("hello")
@@ -485,7 +485,7 @@ def test_a_link_inside_a_folder_of_pictures_leads_nowhere(here: Site, tmp_path: 
     """The worker looks again: a link may be put there after the pool was added."""
     from PIL import Image
 
-    from cual.serve.worker import work_until_idle
+    from cual.serve.jobs.worker import work_until_idle
 
     folder, outside = here.service.workspace.home.roots[0] / "photos", tmp_path / "secret.png"
     folder.mkdir()
@@ -837,7 +837,7 @@ def test_pictures_are_shown_only_after_asking_again(here: Site) -> None:
 
 
 def test_the_log_holds_no_secrets(here: Site, caplog: pytest.LogCaptureFixture) -> None:
-    from cual.serve.logs import JsonLines, Lines
+    from cual.serve.operations.logs import JsonLines, Lines
 
     secret = here.accounts.new_token(here.people[Role.admin].id, "sign-in")[1]
     with caplog.at_level("DEBUG"):
@@ -857,7 +857,7 @@ def test_the_log_holds_no_secrets(here: Site, caplog: pytest.LogCaptureFixture) 
 def test_a_request_cannot_write_lines_of_its_own_into_the_log(
     here: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from cual.serve.logs import JsonLines, Lines
+    from cual.serve.operations.logs import JsonLines, Lines
 
     with caplog.at_level("INFO"):
         here.bearer().get("/api/x%0a%7b%22level%22:%22forged%22%7d")

@@ -12,10 +12,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from cual.data.labels import SKIP
 from cual.errors import BudgetExceeded, Conflict, CualError, NotFound
-from cual.serve import tables as db
-from cual.serve.records import AdaptationRecord
-from cual.serve.worker import work_once
-from cual.serve.workspace import Workspace
+from cual.serve.jobs.worker import work_once
+from cual.serve.rules.records import AdaptationRecord
+from cual.serve.rules.workspace import Workspace
+from cual.serve.storage import tables as db
 from serving import make_service
 from worlds import make_world
 

@@ -15,10 +15,11 @@ from sqlalchemy.exc import OperationalError
 
 from cual import Pool
 from cual.errors import BadFeatures
-from cual.serve import jobs, steps, worker
-from cual.serve import tables as db
-from cual.serve.worker import Worker, work_once
-from cual.serve.workspace import Workspace
+from cual.serve.jobs import steps, worker
+from cual.serve.jobs.worker import Worker, work_once
+from cual.serve.rules import jobs
+from cual.serve.rules.workspace import Workspace
+from cual.serve.storage import tables as db
 from serving import Service
 
 

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from cual import Pool
 from cual.data.labels import SKIP
 from cual.errors import BadBudget, BadOption, Conflict, ForeignFile, NewerFormat, NotFound, WrongEncoder
-from cual.serve import tables as db
-from cual.serve.workspace import Workspace
+from cual.serve.rules.workspace import Workspace
+from cual.serve.storage import tables as db
 from serving import Service, make_service
 from worlds import World, file_bytes, make_world
 

@@ -32,16 +32,16 @@ from sklearn.datasets import load_digits
 import cual
 import postgres_server
 from cual import SKIP, Adaptation, Agent, Pool
-from cual.data.features import read
+from cual.data.files import read
 from cual.data.folder import FeaturesFolder, FeaturesWriter, Made
 from cual.methods import methods
-from cual.serve import jobs
-from cual.serve import tables as db
-from cual.serve.accounts import Accounts
-from cual.serve.middleware import cookie_names
-from cual.serve.records import Person, Role
-from cual.serve.worker import work_until_idle
-from cual.serve.workspace import Workspace
+from cual.serve.jobs.worker import work_until_idle
+from cual.serve.rules import jobs
+from cual.serve.rules.accounts import Accounts
+from cual.serve.rules.records import Person, Role
+from cual.serve.rules.workspace import Workspace
+from cual.serve.storage import tables as db
+from cual.serve.web.security.middleware import cookie_names
 from upgrades import release
 from upgrades.release import FOLDER, answer_all, comparable, outputs, plain
 

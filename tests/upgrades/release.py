@@ -19,9 +19,9 @@ import torch
 from safetensors import safe_open
 
 from cual import SKIP, Adaptation, Agent
-from cual.serve.records import Person
-from cual.serve.worker import work_until_idle
-from cual.serve.workspace import Workspace
+from cual.serve.jobs.worker import work_until_idle
+from cual.serve.rules.records import Person
+from cual.serve.rules.workspace import Workspace
 
 FOLDER = Path(__file__).parent / "release-0.1.0"
 TIMES = ("asked_at", "told_at", "created_at", "finished_at", "at", "lent_until")

@@ -1,9 +1,9 @@
 """Files of release 0.1.0 are read, gone on with and finished, and end in what that release ended in.
 
-Bit for bit, where this machine rounds as that one did. How the files were made: `make_fixtures`. What was changed
-on purpose since, and is not compared: novelty and its threshold are the method's own, no longer S⁰ for all; so
-methods that measure no distances to classes keep no class models; the journal has more kinds of events; answers
-are numbered among them.
+Bit for bit, where this machine rounds as that one did. How the files were made: `make_fixtures`. What was
+changed on purpose since, and is not compared: novelty and its threshold are the method's own, no longer S⁰ for
+all; so methods that measure no distances to classes keep no class models; the journal has more kinds of events;
+answers are numbered among them.
 """
 
 import json
@@ -21,13 +21,13 @@ from safetensors.numpy import save_file
 
 import postgres_server
 from cual import Adaptation, Agent, Client, Pool
-from cual.data.features import read
+from cual.data.files import read
 from cual.data.folder import FeaturesFolder, FeaturesWriter, Made
 from cual.errors import LabelsMissing, NotAllowed
 from cual.learners import ModelsClasses
 from cual.methods import methods
-from cual.serve.records import Person, Role
-from cual.serve.workspace import Workspace
+from cual.serve.rules.records import Person, Role
+from cual.serve.rules.workspace import Workspace
 from running import running, until
 from upgrades import release
 from upgrades.release import FOLDER, Row

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cual.bench import figures, page
+from cual.bench import figures
 from cual.bench.formats import to_html
 from cual.bench.results import Group
 from cual.bench.runner import Data, Step
 from cual.bench.tables import learning_table, ordered
+from cual.html import page
 from cual.types import AnyArray, Row
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cual.bench import figures, page, paper, tables
+from cual.bench import figures, paper, tables
 from cual.bench.formats import Table, to_csv, to_html, to_latex, to_markdown, to_text
 from cual.bench.results import Group, grouped, read_folder
+from cual.html import page
 from cual.methods import methods
 from cual.types import Row
 

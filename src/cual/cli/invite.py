@@ -9,7 +9,7 @@ from cual.cli.workspaces import Database, WorkspaceFolder, opened_workspace
 from cual.errors import BadOption
 
 if TYPE_CHECKING:
-    from cual.serve.accounts import Accounts
+    from cual.serve.rules.accounts import Accounts
 
 
 def add_to(app: typer.Typer) -> None:
@@ -41,8 +41,8 @@ def invite(
     """
     from datetime import timedelta
 
-    from cual.serve import supervisor
-    from cual.serve.accounts import Accounts
+    from cual.serve.operations import supervisor
+    from cual.serve.rules.accounts import Accounts
 
     if not (workspace / "workspace.json").is_file():
         raise BadOption(f"{workspace} is no workspace; cual serve makes one")
@@ -65,7 +65,7 @@ def invite(
 
 
 def _person(accounts: "Accounts", name: str, role: str | None) -> int:
-    from cual.serve.records import Role
+    from cual.serve.rules.records import Role
 
     try:
         wanted = None if role is None else Role(role)

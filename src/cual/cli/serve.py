@@ -15,8 +15,8 @@ from cual.errors import BadOption
 if TYPE_CHECKING:
     from socket import socket
 
-    from cual.serve.settings import Settings
-    from cual.serve.workspace import Workspace
+    from cual.serve.rules.workspace import Workspace
+    from cual.serve.web.settings import Settings
 
 
 def add_to(app: typer.Typer) -> None:
@@ -79,7 +79,7 @@ def serve(
 
     [cyan]cual serve elsewhere --restore labels.backup[/cyan]
     """
-    from cual.serve.settings import Settings, check_exposure, read_proxy
+    from cual.serve.web.settings import Settings, check_exposure, read_proxy
 
     format = _log_format(log_format)
     if (tls_cert is None) != (tls_key is None):
@@ -98,7 +98,7 @@ def serve(
 
     import torch
 
-    from cual.serve import supervisor
+    from cual.serve.operations import supervisor
 
     torch.set_num_threads(1)  # the worker needs the rest
     if restore is not None:
@@ -127,9 +127,9 @@ def _run(
     format: Literal["json", "text"],
     open: bool,
 ) -> None:
-    from cual.serve import logs, supervisor
-    from cual.serve.accounts import Accounts
-    from cual.serve.app import create_app
+    from cual.serve.operations import logs, supervisor
+    from cual.serve.rules.accounts import Accounts
+    from cual.serve.web.app import create_app
 
     logs.set_up(format)
     worker = supervisor.Worker(workspace.folder, database, format)

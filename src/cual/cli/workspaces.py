@@ -9,7 +9,7 @@ import typer
 from cual.errors import BadOption
 
 if TYPE_CHECKING:
-    from cual.serve.workspace import Workspace
+    from cual.serve.rules.workspace import Workspace
 
 WorkspaceFolder = Annotated[
     Path, typer.Argument(metavar="WORKSPACE", help="The workspace's folder; made if it is not there.")
@@ -31,8 +31,8 @@ def opened_workspace(
     """The workspace in a folder, or of a backup; an error that people can act on where the database fails."""
     from sqlalchemy.exc import OperationalError
 
-    from cual.serve.logs import without_secrets
-    from cual.serve.workspace import Workspace
+    from cual.serve.operations.logs import without_secrets
+    from cual.serve.rules.workspace import Workspace
 
     try:
         if restore is not None:

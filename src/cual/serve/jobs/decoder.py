@@ -1,0 +1,110 @@
+"""A process that decodes pictures of strangers: ``python -m cual.serve.jobs.decoder BYTES SECONDS``.
+
+It has so much memory and, for each picture, so much time. Requests come on stdin and answers go to stdout, as
+`decoding` writes and reads them. It knows no database and needs no torch, so it begins in no time.
+"""
+
+import io
+import json
+import os
+import resource
+import signal
+import struct
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import IO, Any
+
+import cual
+
+HEAD = struct.Struct("!I")
+"""Before a request: the length of its JSON. The bytes of a picture follow, if it is not a file."""
+ANSWER = struct.Struct("!BIII")
+"""Before an answer: what kind it is, width and height of the picture, and how many bytes follow."""
+GOOD, BAD, NEEDS_MEMORY = range(3)
+
+Answer = tuple[int, int, int, bytes]
+
+
+def main(most_bytes: int, seconds: float) -> None:
+    """Decode until stdin ends."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # whoever began us ends us, or a picture would be blamed
+        signal.signal(number, signal.SIG_IGN)
+    requests, answers = os.fdopen(0, "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints is no answer
+    images = _images()
+    _limit(most_bytes)
+    while request := _read(requests):
+        signal.setitimer(signal.ITIMER_REAL, seconds)  # the signal ends this process, whatever it is at
+        kind, width, height, data = _answer(images, *request)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        answers.write(ANSWER.pack(kind, width, height, len(data)))
+        answers.write(data)
+        answers.flush()
+
+
+def _images() -> Any:
+    """`cual.encoders.images` without the package around it, which would import torch and all encoders."""
+    package = ModuleType("cual.encoders")
+    package.__path__ = [str(Path(str(cual.__file__)).parent / "encoders")]
+    sys.modules["cual.encoders"] = package
+    images = import_module("cual.encoders.images")
+    from PIL import Image
+
+    Image.init()  # all formats now: there may be too little memory later
+    return images
+
+
+def _limit(most_bytes: int) -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with suppress(OSError, ValueError):
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + most_bytes, used + most_bytes))
+
+
+def _read(requests: IO[bytes]) -> tuple[dict[str, Any], Path | IO[bytes]] | None:
+    """The next request and its picture; None when there are no more."""
+    head = requests.read(HEAD.size)
+    if len(head) < HEAD.size:
+        return None
+    said = json.loads(requests.read(HEAD.unpack(head)[0]))
+    if said["file"] is not None:
+        return said, Path(os.fsdecode(bytes.fromhex(said["file"])))
+    return said, io.BytesIO(requests.read(said["size"]))
+
+
+def _answer(images: Any, said: dict[str, Any], picture: Path | IO[bytes]) -> Answer:
+    try:
+        return _WORK[said["do"]](images, images.open_image(picture, said["shorter"]), said)
+    except MemoryError:
+        return NEEDS_MEMORY, 0, 0, b""
+    except Exception as error:
+        if isinstance(error.__cause__, MemoryError):
+            return NEEDS_MEMORY, 0, 0, b""
+        named = str(error) if isinstance(error, images.BadImage) else f"{type(error).__name__}: {error}"
+        return BAD, 0, 0, named[:300].encode(errors="replace")
+
+
+def _rgb(images: Any, image: Any, said: dict[str, Any]) -> Answer:
+    return GOOD, *image.size, image.tobytes()
+
+
+def _pixels(images: Any, image: Any, said: dict[str, Any]) -> Answer:
+    pixels = images.ImageInput(**said["input"]).pixels(image)
+    return GOOD, pixels.shape[1], pixels.shape[0], pixels.tobytes()
+
+
+def _webp(images: Any, image: Any, said: dict[str, Any]) -> Answer:
+    from cual.serve.jobs.thumbnails import webp
+
+    return GOOD, *image.size, webp(image)
+
+
+_WORK: dict[str, Callable[[Any, Any, dict[str, Any]], Answer]] = {"rgb": _rgb, "pixels": _pixels, "webp": _webp}
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), float(sys.argv[2]))

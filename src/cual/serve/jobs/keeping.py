@@ -1,0 +1,261 @@
+"""The worker's two processes: the keeper lives and watches, the runner, which it forks, does jobs and may die.
+
+So a job that ends whoever does it ends the runner alone, and the keeper says which job that was
+(`rules.crashes`). What the runner is at lies in memory that both share: it is known to the last report,
+whatever became of the runner. The keeper has no threads and no open connections when it forks.
+"""
+
+import ctypes
+import faulthandler
+import json
+import logging
+import mmap
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from types import FrameType
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from cual.serve.rules import jobs
+from cual.serve.rules.crashes import Crash
+from cual.serve.rules.jobs import Claim
+from cual.serve.rules.records import Progress
+from cual.serve.storage.home import Home
+
+LOOK = 0.05
+"""Seconds between looks at the runner."""
+GRACE = 5.0
+"""Seconds that a runner which is asked to end may take to give back its job."""
+_ASKED = (signal.SIGTERM, signal.SIGINT)
+_WHERE_IT_IS = signal.SIGUSR2
+"""Makes the runner write down where it is, even while it does not let go of the interpreter."""
+
+log = logging.getLogger("cual.serve.worker")
+
+
+@dataclass(frozen=True)
+class Doing:
+    """What a runner is at."""
+
+    claim: Claim
+    progress: Progress | None
+    since: float
+    """When it last told of progress, by the clock of `time.monotonic`, which all processes share."""
+
+
+class Slip:
+    """A note in memory that outlives whoever wrote it: the runner writes, the keeper reads."""
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, 4096)
+        self._last: Doing | None = None
+
+    def write(self, claim: Claim | None, progress: Progress | None = None) -> None:
+        said = b"null"
+        if claim is not None:
+            told = None if progress is None else (progress.stage[:200], progress.done, progress.total)
+            said = json.dumps([asdict(claim), told, time.monotonic()]).encode()
+        self._memory[: len(said) + 1] = said + b"\n"
+
+    def read(self) -> Doing | None:
+        """What was written last; half a note counts for the one before."""
+        try:
+            said = json.loads(self._memory[:].partition(b"\n")[0])
+        except ValueError:
+            return self._last
+        self._last = None
+        if said is not None:
+            claim, told, since = said
+            self._last = Doing(Claim(**claim), None if told is None else Progress(*told), since)
+        return self._last
+
+
+@dataclass(frozen=True)
+class Runner:
+    """What a runner knows of itself."""
+
+    name: str
+    """The worker's, in the database: that of the keeper, which lives longer."""
+    slip: Slip
+    ending: threading.Event
+    """Set when it is to give back its job and go."""
+
+
+class Keeper:
+    """Keeps a runner at work until the end.
+
+    Parameters
+    ----------
+    run
+        What the runner does, until it is to end.
+    home
+        Opens the workspace anew, for what only the keeper can say of a job.
+    patience
+        Seconds in which a job must tell of progress.
+    parent
+        Process to end with.
+    """
+
+    def __init__(
+        self, run: Callable[[Runner], None], home: Callable[[], Home], patience: float, parent: int | None
+    ) -> None:
+        self._run, self._home, self._patience, self._parent = run, home, patience, parent
+        self._parent_began = "" if parent is None else jobs.started(parent)
+        if parent is not None and not self._parent_began:
+            sys.exit(f"process {parent} is not there")
+        self._name, self._slip = jobs.identity(), Slip()
+        self._asked = False
+
+    def keep(self) -> int:
+        """Work until asked to end; the exit status of this process."""
+        for number in _ASKED:
+            signal.signal(number, self._end)
+        while True:
+            status, stalled = self._watch(self._forked())
+            doing = self._slip.read()
+            code = os.waitstatus_to_exitcode(status)
+            if self._asked or self._is_orphan() or code == 0:
+                self._give_back()
+            elif doing is not None:
+                self._blame(doing, self._cause(code, stalled))
+            else:
+                return max(code, 1)  # it could not even begin: whoever started us decides when to try again
+            if self._asked or self._is_orphan():
+                return 0
+
+    def _end(self, _signal: int, _frame: FrameType | None) -> None:
+        self._asked = True
+
+    def _is_orphan(self) -> bool:
+        return self._parent is not None and jobs.started(self._parent) != self._parent_began
+
+    # -- the runner --------------------------------------------------------------------------------------------
+
+    def _forked(self) -> int:
+        """Begin a runner; its number."""
+        self._slip.write(None)
+        signal.pthread_sigmask(signal.SIG_BLOCK, _ASKED)  # until it has handlers of its own
+        keeper, runner = os.getpid(), os.fork()
+        if runner == 0:
+            self._be_runner(keeper)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ASKED)
+        return runner
+
+    def _be_runner(self, keeper: int) -> None:
+        """Do the work, and never return into what the keeper was doing."""
+        code = 1
+        try:
+            with suppress(OSError):  # where memory runs out, this process is the one to go
+                Path("/proc/self/oom_score_adj").write_text("500")
+            faulthandler.register(_WHERE_IT_IS, file=2)
+            _die_with_parent()
+            end_with(keeper)
+            runner = Runner(self._name, self._slip, threading.Event())
+            for number in _ASKED:
+                signal.signal(number, partial(_set, runner.ending))
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _ASKED)
+            self._run(runner)
+            code = 0
+        except BaseException:
+            log.exception("the worker cannot go on")
+        finally:
+            logging.shutdown()
+            os._exit(code)
+
+    def _watch(self, runner: int) -> tuple[int, bool]:
+        """Wait for the runner's end: its status, and whether it was ended because it made no progress."""
+        stalled, ask_until = False, 0.0
+        while True:
+            ended, status = os.waitpid(runner, os.WNOHANG)
+            if ended:
+                return status, stalled
+            if self._asked and not ask_until:
+                ask_until = time.monotonic() + GRACE
+                os.kill(runner, signal.SIGTERM)
+            if self._is_orphan() or (ask_until and time.monotonic() > ask_until):
+                os.kill(runner, signal.SIGKILL)
+            elif not stalled and self._is_stalled():
+                stalled = True
+                os.kill(runner, _WHERE_IT_IS)
+                time.sleep(LOOK)
+                os.kill(runner, signal.SIGKILL)
+            time.sleep(LOOK)
+
+    def _is_stalled(self) -> bool:
+        doing = self._slip.read()
+        return doing is not None and time.monotonic() - doing.since > self._patience
+
+    # -- what is said of its jobs ------------------------------------------------------------------------------
+
+    def _cause(self, code: int, stalled: bool) -> str:
+        if stalled:
+            return f"it made no progress for {_duration(self._patience)}"
+        if code == -signal.SIGKILL:
+            return (
+                "it was killed, probably because it needs more memory than there is. Take a smaller pool or "
+                "give it more memory, then try again"
+            )
+        if code < 0:
+            return f"{signal.Signals(-code).name}, a fault in a library that it uses; the log may say more"
+        return f"it ended with code {code}; the log may say more"
+
+    def _blame(self, doing: Doing, cause: str) -> None:
+        """Write down that the job which was under way, of several the innermost, ended the runner."""
+        log.error("the job ended its process", extra={"fields": {**asdict(doing.claim), "cause": cause}})
+        home = self._home()
+        try:
+            jobs.crashed(home, doing.claim, Crash(cause, True, doing.progress))
+            jobs.give_back(home, self._name)
+        finally:
+            home.database.close()
+
+    def _give_back(self) -> None:
+        try:
+            home = self._home()
+            try:
+                jobs.give_back(home, self._name)
+            finally:
+                home.database.close()
+        except SQLAlchemyError as error:  # then the next worker finds that we are gone
+            log.warning("the job is not given back: %s", type(error).__name__)
+
+
+def _set(event: threading.Event, _signal: int, _frame: FrameType | None) -> None:
+    event.set()
+
+
+def _die_with_parent() -> None:
+    """Have the kernel kill this process with its parent, where it does that: no thread is needed for it."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))  # 1: PR_SET_PDEATHSIG
+
+
+def end_with(parent: int) -> None:
+    """End this process when `parent` has ended. At once: being killed is what the worker is made for."""
+    began = jobs.started(parent)
+    if not began:
+        sys.exit(f"process {parent} is not there")
+
+    def watch() -> None:
+        while jobs.started(parent) == began:
+            time.sleep(0.2)
+        os._exit(0)
+
+    threading.Thread(target=watch, name="parent", daemon=True).start()
+
+
+def _duration(seconds: float) -> str:
+    """
+    >>> _duration(1800), _duration(90), _duration(1)
+    ('30 minutes', '90 seconds', '1 second')
+    """
+    whole, unit = (seconds / 60, "minute") if seconds >= 120 else (seconds, "second")
+    return f"{whole:g} {unit}{'' if whole == 1 else 's'}"

@@ -1,0 +1,1 @@
+"""Running it: processes, logs, an example. Nothing here is part of what is served."""

@@ -1,0 +1,230 @@
+"""Who may do what: people, their tokens and their sessions. Of a secret only its SHA-256 is kept.
+
+HTTP is not known here: `cual.serve.web.security.middleware` reads cookies and headers, and routes check roles.
+"""
+
+import hmac
+import threading
+import time
+from datetime import timedelta
+from typing import Any, Literal
+
+from sqlalchemy import func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from cual.errors import BadOption, Conflict, NotAllowed, NotFound
+from cual.serve.rules.account_rows import (
+    PERSON,
+    PersonRecord,
+    TokenKind,
+    TokenRecord,
+    end_sessions,
+    find_person,
+    id_of,
+    person_from,
+    person_record,
+    token_record,
+    why_not,
+)
+from cual.serve.rules.checks import check_name
+from cual.serve.rules.records import Person, Role
+from cual.serve.rules.secrets import Visitor, csrf_for, hashed, new_secret
+from cual.serve.storage.database import Database
+from cual.serve.storage.tables import now, people, sessions, tokens
+
+IDLE, AT_MOST = timedelta(hours=12), timedelta(days=7)
+"""A session ends when nobody has used it for so long, and in any case after so long."""
+LIFETIMES: dict[TokenKind, timedelta] = {"sign-in": timedelta(days=1), "api": timedelta(days=90)}
+LONGEST = timedelta(days=366)
+_REMEMBER = 5.0  # seconds; what other processes change (an invitation, a restored database) is seen after that
+_SEEN_EVERY = timedelta(minutes=1)
+
+
+class Accounts:
+    """People, tokens and sessions of one workspace."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._known: dict[str, tuple[float, Visitor]] = {}
+        self._era = 0
+        self._lock = threading.Lock()
+
+    # -- people ------------------------------------------------------------------------------------------------
+
+    def people(self) -> list[PersonRecord]:
+        with self._database.reading() as link:
+            return [person_record(row) for row in link.execute(select(people).order_by(people.c.id)).mappings()]
+
+    def person(self, id: int) -> PersonRecord:
+        with self._database.reading() as link:
+            return find_person(link, id)
+
+    def add_person(self, name: str, role: Role) -> PersonRecord:
+        values = {
+            "name": check_name(name, "a person's name"),
+            "role": str(role),
+            "active": True,
+            "created_at": now(),
+        }
+        try:
+            with self._database.writing() as link:
+                return find_person(link, id_of(link.execute(insert(people).values(**values))))
+        except IntegrityError:
+            raise Conflict(f"there is somebody called {name!r} already") from None
+
+    def change_person(self, id: int, role: Role | None = None, active: bool | None = None) -> PersonRecord:
+        """Give another role, or lock out and let in again. One administrator always stays."""
+        wanted: dict[str, Any] = {"role": None if role is None else str(role), "active": active}
+        values = {key: value for key, value in wanted.items() if value is not None}
+        admin = (people.c.role == str(Role.admin)) & people.c.active
+        with self._database.writing() as link:
+            link.execute(select(people.c.id).where(admin).with_for_update())  # or two could leave at once
+            before = find_person(link, id)
+            if values:
+                link.execute(update(people).where(people.c.id == id).values(**values))
+            left = link.execute(select(func.count()).select_from(people).where(admin)).scalar_one()
+            if not left:
+                raise Conflict(f"{before.name} is the only administrator; make somebody else one first")
+            if active is False:
+                end_sessions(link, id)
+            after = find_person(link, id)
+        self._forget()
+        return after
+
+    def owner(self, name: str) -> PersonRecord:
+        """The first administrator; made under `name` in a new workspace."""
+        for person in self.people():
+            if person.role == Role.admin and person.active:
+                return person
+        return self.add_person(name, Role.admin)
+
+    # -- tokens ------------------------------------------------------------------------------------------------
+
+    def tokens(self, person: int) -> list[TokenRecord]:
+        with self._database.reading() as link:
+            find_person(link, person)
+            found = link.execute(select(tokens).where(tokens.c.person == person).order_by(tokens.c.id))
+            return [token_record(row) for row in found.mappings()]
+
+    def new_token(
+        self, person: int, kind: TokenKind, lifetime: timedelta | None = None, note: str = ""
+    ) -> tuple[TokenRecord, str]:
+        """A new token, and its secret, which nobody can find out later."""
+        lifetime = LIFETIMES[kind] if lifetime is None else lifetime
+        if not timedelta(0) < lifetime <= LONGEST:
+            raise BadOption(f"a token lives for up to {LONGEST.days} days, not for {lifetime}")
+        secret, at = new_secret(), now()
+        values = {"person": person, "kind": kind, "hash": hashed(secret), "note": note}
+        with self._database.writing() as link:
+            if not find_person(link, person).active:
+                raise Conflict("a person who is locked out gets no token")
+            made = link.execute(insert(tokens).values(**values, created_at=at, expires_at=at + lifetime))
+            row = link.execute(select(tokens).where(tokens.c.id == id_of(made))).mappings().one()
+        return token_record(row), secret
+
+    def revoke(self, person: int, token: int) -> TokenRecord:
+        """Make a token useless from now on."""
+        with self._database.writing() as link:
+            mine = (tokens.c.id == token) & (tokens.c.person == person)
+            link.execute(update(tokens).where(mine, tokens.c.revoked_at.is_(None)).values(revoked_at=now()))
+            row = link.execute(select(tokens).where(mine)).mappings().one_or_none()
+            if row is None:
+                raise NotFound(f"person {person} has no token {token}")
+        self._forget()
+        return token_record(row)
+
+    def revoke_unused(self, person: int) -> None:
+        """Make all sign-in addresses useless that this person was given and has not used."""
+        open_ = (tokens.c.person == person) & (tokens.c.kind == "sign-in") & tokens.c.used_at.is_(None)
+        with self._database.writing() as link:
+            link.execute(update(tokens).where(open_, tokens.c.revoked_at.is_(None)).values(revoked_at=now()))
+
+    # -- sessions ----------------------------------------------------------------------------------------------
+
+    def sign_in(self, secret: str) -> tuple[Visitor, str]:
+        """Exchange a one-time token for a session: the visitor, and the session's secret for the cookie."""
+        at, mark = now(), hashed(secret)
+        alive = tokens.c.used_at.is_(None) & tokens.c.revoked_at.is_(None) & (tokens.c.expires_at > at)
+        mine = (tokens.c.hash == mark) & (tokens.c.kind == "sign-in")
+        with self._database.writing() as link:
+            taken = link.execute(update(tokens).where(mine, alive).values(used_at=at))
+            row = link.execute(select(tokens).where(mine)).mappings().one_or_none()
+            if row is None or not hmac.compare_digest(row["hash"], mark):
+                raise NotAllowed("nobody was given this sign-in address; copy all of it")
+            person = find_person(link, row["person"])
+            if taken.rowcount != 1 or not person.active:
+                raise NotAllowed(why_not(row, person))
+            new = new_secret()
+            values = {"person": person.id, "hash": hashed(new), "created_at": at, "seen_at": at}
+            made = link.execute(insert(sessions).values(**values, expires_at=at + AT_MOST))
+        return Visitor(Person(person.id, person.name, person.role), id_of(made), csrf_for(new)), new
+
+    def sign_out(self, session: int) -> None:
+        with self._database.writing() as link:
+            alive = (sessions.c.id == session) & sessions.c.revoked_at.is_(None)
+            link.execute(update(sessions).where(alive).values(revoked_at=now()))
+        self._forget()
+
+    def end_sessions(self, person: int) -> None:
+        """Sign a person out everywhere."""
+        with self._database.writing() as link:
+            find_person(link, person)
+            end_sessions(link, person)
+        self._forget()
+
+    def known(self, kind: Literal["cookie", "token"], secret: str) -> Visitor | None:
+        """Whose secret this is, if it was looked up a moment ago: takes no time, asks no database."""
+        with self._lock:
+            at, visitor = self._known.get(f"{kind} {hashed(secret)}", (0.0, None))
+        return visitor if visitor is not None and time.monotonic() - at < _REMEMBER else None
+
+    def by_cookie(self, secret: str) -> Visitor | None:
+        """Whose session this is, while it lives."""
+        return self.known("cookie", secret) or self._by_cookie(secret)
+
+    def by_token(self, secret: str) -> Visitor | None:
+        """Whose API token this is, while it lives."""
+        return self.known("token", secret) or self._by_token(secret)
+
+    def _by_cookie(self, secret: str) -> Visitor | None:
+        at, mark, era = now(), hashed(secret), self._era
+        alive = sessions.c.revoked_at.is_(None) & (sessions.c.expires_at > at) & people.c.active
+        fresh = sessions.c.seen_at > at - IDLE
+        columns = (sessions.c.id.label("session"), sessions.c.hash, sessions.c.seen_at, *PERSON)
+        wanted = select(*columns).join_from(sessions, people, sessions.c.person == people.c.id)
+        with self._database.reading() as link:
+            found = link.execute(wanted.where(sessions.c.hash == mark, alive, fresh)).mappings().one_or_none()
+        if found is None or not hmac.compare_digest(found["hash"], mark):
+            return None
+        if at - found["seen_at"] > _SEEN_EVERY:
+            with self._database.writing() as link:
+                link.execute(update(sessions).where(sessions.c.hash == mark).values(seen_at=at))
+        visitor = Visitor(person_from(found), found["session"], csrf_for(secret))
+        return self._remember(f"cookie {mark}", visitor, era)
+
+    def _by_token(self, secret: str) -> Visitor | None:
+        at, mark, era = now(), hashed(secret), self._era
+        alive = tokens.c.revoked_at.is_(None) & (tokens.c.expires_at > at) & people.c.active
+        wanted = select(tokens.c.hash, *PERSON).join_from(tokens, people, tokens.c.person == people.c.id)
+        mine = (tokens.c.hash == mark) & (tokens.c.kind == "api")
+        with self._database.reading() as link:
+            found = link.execute(wanted.where(mine, alive)).mappings().one_or_none()
+        if found is None or not hmac.compare_digest(found["hash"], mark):
+            return None
+        return self._remember(f"token {mark}", Visitor(person_from(found), None, None), era)
+
+    # -- what was looked up a moment ago -----------------------------------------------------------------------
+
+    def _remember(self, key: str, visitor: Visitor, era: int) -> Visitor:
+        """Keep it for a moment, unless something was revoked while it was looked up."""
+        with self._lock:
+            if len(self._known) > 10_000:
+                self._known.clear()
+            if era == self._era:
+                self._known[key] = (time.monotonic(), visitor)
+        return visitor
+
+    def _forget(self) -> None:
+        with self._lock:
+            self._era += 1
+            self._known.clear()

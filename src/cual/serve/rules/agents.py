@@ -1,0 +1,164 @@
+"""Agents and their versions: rows in the database, one file each. Files never change once a row names them."""
+
+import threading
+import uuid
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Row
+
+from cual.agent import Agent
+from cual.serve.rules.checks import check_name
+from cual.serve.rules.records import AgentRecord, VersionRecord
+from cual.serve.storage import tables as db
+from cual.serve.storage.home import Home, found
+from cual.types import Label
+
+KEPT = 4
+"""Agents that are kept in memory."""
+
+
+def every(home: Home) -> list[AgentRecord]:
+    with home.database.reading() as c:
+        return [_agent(row) for row in c.execute(_current().order_by(db.agents.c.id))]
+
+
+def one(home: Home, agent: int) -> AgentRecord:
+    with home.database.reading() as c:
+        return _agent(found(c, _current().where(db.agents.c.id == agent), f"agent {agent}"))
+
+
+def add(home: Home, name: str, agent: Agent) -> AgentRecord:
+    """Keep an agent as version 0 of a new one."""
+    name = check_name(name, "an agent's name")
+    file = unfinished(home, agent)
+    try:
+        with home.database.writing() as c:
+            made = c.execute(
+                sa.insert(db.agents).values(
+                    name=name,
+                    current=0,
+                    method=agent.method.name,
+                    encoder=agent.encoder,
+                    width=agent.width,
+                )
+            )
+            number: int = made.inserted_primary_key[0]  # pyright: ignore[reportOptionalSubscript]
+            _put(home, c, number, 0, file, values_of(agent))
+    finally:
+        file.unlink(missing_ok=True)
+    return one(home, number)
+
+
+def add_version(home: Home, c: Connection, agent: int, file: Path, values: dict[str, Any]) -> int:
+    """Keep `file` as the next version, which becomes the current one; its number. Within a transaction.
+
+    A kill between the file and the commit leaves a file that no row names; the next version replaces it.
+    """
+    c.execute(sa.select(db.agents.c.id).where(db.agents.c.id == agent).with_for_update())
+    last = c.execute(sa.select(sa.func.max(db.versions.c.number)).where(db.versions.c.agent == agent))
+    number = int(last.scalar_one()) + 1
+    _put(home, c, agent, number, file, values)
+    c.execute(sa.update(db.agents).where(db.agents.c.id == agent).values(current=number))
+    return number
+
+
+def versions(home: Home, agent: int) -> list[VersionRecord]:
+    """All of them, the oldest first."""
+    v = db.versions.c
+    with home.database.reading() as c:
+        current = found(c, sa.select(db.agents.c.current).where(db.agents.c.id == agent), f"agent {agent}")[0]
+        rows = c.execute(sa.select(db.versions).where(v.agent == agent).order_by(v.number)).mappings()
+        return [VersionRecord(**row, current=row["number"] == current) for row in rows]
+
+
+def roll_back(home: Home, agent: int, version: int) -> AgentRecord:
+    """Make an earlier version the current one. Nothing is deleted: rolling forward is the same thing."""
+    v = db.versions.c
+    with home.database.writing() as c:
+        wanted = sa.select(v.number).where(v.agent == agent, v.number == version)
+        found(c, wanted, f"version {version} of agent {agent}")
+        c.execute(sa.update(db.agents).where(db.agents.c.id == agent).values(current=version))
+    return one(home, agent)
+
+
+class Loaded:
+    """Agents in memory: the few that were used last."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._held: OrderedDict[tuple[int, int], Agent] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, agent: int, version: int | None = None) -> Agent:
+        """The agent, of its current version if none is named."""
+        if version is None:
+            version = one(self._home, agent).version
+        key = (agent, version)
+        with self._lock:
+            if key in self._held:
+                self._held.move_to_end(key)
+                return self._held[key]
+        loaded = load(self._home, agent, version)
+        with self._lock:
+            self._held[key] = loaded
+            while len(self._held) > KEPT:
+                self._held.popitem(last=False)
+        return loaded
+
+
+def load(home: Home, agent: int, version: int) -> Agent:
+    v = db.versions.c
+    with home.database.reading() as c:
+        found(c, sa.select(v.number).where(v.agent == agent, v.number == version), f"version {version}")
+    return Agent.load(home.agent_file(agent, version))
+
+
+def classes(c: Connection, agent: int, version: int) -> tuple[Label, ...]:
+    """The classes that a version knows."""
+    v = db.versions.c
+    wanted = sa.select(v.classes).where(v.agent == agent, v.number == version)
+    return tuple(found(c, wanted, f"version {version} of agent {agent}")[0])
+
+
+def values_of(agent: Agent) -> dict[str, Any]:
+    """What a version's row says of the agent itself."""
+    held = agent.validation
+    right = None
+    if len(held):
+        right = float((agent.head.logits(held.X).argmax(dim=1) == held.y).float().mean())
+    return {
+        "classes": list(agent.names.names),
+        "new_classes": [],
+        "labels_used": 0,
+        "pseudo_labels": 0,
+        "held_out_accuracy": right,
+        "held_out": len(held),
+    }
+
+
+def unfinished(home: Home, agent: Agent, name: str = "") -> Path:
+    """The agent's file under a name that no version has; `_put` moves it to its place."""
+    file = home.folder / "agents" / f".{name or uuid.uuid4().hex}.agent"
+    agent.save(file)
+    return file
+
+
+def _put(home: Home, c: Connection, agent: int, number: int, file: Path, values: dict[str, Any]) -> None:
+    target = home.agent_file(agent, number)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    c.execute(sa.insert(db.versions).values(agent=agent, number=number, **values))
+    file.replace(target)
+
+
+def _current() -> sa.Select[Any]:
+    a, v = db.agents.c, db.versions.c
+    joined = db.agents.join(db.versions, sa.and_(v.agent == a.id, v.number == a.current))
+    return sa.select(db.agents, v.classes).select_from(joined)
+
+
+def _agent(row: Row[Any]) -> AgentRecord:
+    same = {k: getattr(row, k) for k in ("id", "name", "method", "encoder", "width", "created_at")}
+    return AgentRecord(version=row.current, classes=list(row.classes), **same)

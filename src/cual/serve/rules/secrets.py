@@ -1,0 +1,34 @@
+"""Secrets and what whoever shows one is: made and hashed here. Where they are kept, `accounts` knows."""
+
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass
+
+from cual.serve.rules.records import Person
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """Somebody who has shown a secret that is known and alive."""
+
+    person: Person
+    session: int | None
+    """None for whoever came with a token in the Authorization header."""
+    csrf: str | None
+    """What a page of ours sends along with changes, and no other page can know."""
+
+
+def new_secret() -> str:
+    """256 random bits, with a mark by which logs and secret scanners know them."""
+    return f"cual_{secrets.token_urlsafe(32)}"
+
+
+def hashed(secret: str) -> str:
+    """What is kept of a secret. It is random and long, so that a plain hash cannot be turned back."""
+    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
+
+
+def csrf_for(secret: str) -> str:
+    """Bound to the session, computed from its secret, useless without it."""
+    return hmac.new(secret.encode("utf-8", "replace"), b"csrf", hashlib.sha256).hexdigest()

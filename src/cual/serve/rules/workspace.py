@@ -1,0 +1,291 @@
+"""The Workspace: one folder and one database, and everything that the page, the API and the worker do with it.
+
+Only the front: what happens is in the modules beside this one. All methods are thread-safe and take one
+transaction each; what takes longer than a blink becomes a job for the worker.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from cual.agent import Agent
+from cual.data.labels import Answer
+from cual.data.pool import Pool
+from cual.errors import Conflict
+from cual.serve.rules import adaptations, agents, earlier, jobs, ledger, pools, questions, report, views
+from cual.serve.rules.pools import Pictures
+from cual.serve.rules.records import (
+    AdaptationRecord,
+    AgentRecord,
+    JobRecord,
+    Person,
+    PoolRecord,
+    QuestionRecord,
+    VersionRecord,
+)
+from cual.serve.storage import backup, restoring
+from cual.serve.storage.database import Database
+from cual.serve.storage.home import Home, empty_uploads, open_home
+from cual.types import Label, Row
+
+
+class Workspace:
+    """Agents, pools, adaptations, questions and answers. Made by `open`."""
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        self._agents, self._views = agents.Loaded(home), views.Views(home)
+
+    @classmethod
+    def open(
+        cls,
+        folder: str | Path,
+        database: str | None = None,
+        roots: Sequence[str | Path] = (),
+        lend_seconds: float = 300,
+    ) -> "Workspace":
+        """Open a workspace, or make one; a database of an older cual is brought up to date.
+
+        Parameters
+        ----------
+        folder
+            The workspace's folder.
+        database
+            URL of the database; an SQLite file in the folder by default.
+        roots
+            Folders from which pools may be read.
+        lend_seconds
+            How long a question stays with one person.
+        """
+        home = open_home(Path(folder), database, roots, lend_seconds)
+        earlier.adopt(home)
+        return cls(home)
+
+    @property
+    def folder(self) -> Path:
+        return self.home.folder
+
+    @property
+    def database(self) -> Database:
+        return self.home.database
+
+    @property
+    def uploads(self) -> Path:
+        """Where to receive files; `add_pool` takes them from here."""
+        return self.home.uploads
+
+    def empty_uploads(self) -> None:
+        """Remove what was half received; for the web process, when it starts."""
+        empty_uploads(self.home)
+
+    def close(self) -> None:
+        self.home.database.close()
+
+    # -- agents ------------------------------------------------------------------------------------------------
+
+    def agents(self) -> list[AgentRecord]:
+        return agents.every(self.home)
+
+    def agent(self, agent: int) -> AgentRecord:
+        return agents.one(self.home, agent)
+
+    def add_agent(self, name: str, agent: Agent) -> AgentRecord:
+        """Keep an agent; what it is now becomes version 0."""
+        return agents.add(self.home, name, agent)
+
+    def versions(self, agent: int) -> list[VersionRecord]:
+        """The oldest first."""
+        return agents.versions(self.home, agent)
+
+    def load_agent(self, agent: int, version: int | None = None) -> Agent:
+        """The agent itself, of its current version by default. The last few are kept in memory."""
+        return self._agents.get(agent, version)
+
+    def roll_back(self, agent: int, version: int) -> AgentRecord:
+        """Make any version the current one. Nothing is deleted; the next adaptation starts from it."""
+        return agents.roll_back(self.home, agent, version)
+
+    # -- pools -------------------------------------------------------------------------------------------------
+
+    def pools(self) -> list[PoolRecord]:
+        """The latest first."""
+        return pools.every(self.home)
+
+    def pool(self, pool: int) -> PoolRecord:
+        return pools.one(self.home, pool)
+
+    def add_pool(
+        self,
+        name: str,
+        source: Path | Pool,
+        agent: int,
+        pictures: Pictures | None = None,
+        texts: Sequence[str] | None = None,
+    ) -> PoolRecord:
+        """Add a pool, which a worker makes ready.
+
+        Parameters
+        ----------
+        source
+            A `Pool`; or a file or folder of images, text or features, under one of the workspace's roots or in
+            `uploads` (from where it is moved).
+        agent
+            Whose encoder makes, or made, the features.
+        pictures, texts
+            What to show of each row of a `Pool`: (n, height, width[, 3]) uint8, or PIL images or bytes; texts.
+        """
+        return pools.add(self.home, name, source, agent, self.load_agent(agent), pictures, texts)
+
+    def picture(self, pool: int, row: int) -> Path:
+        """The WebP file of a row; `NotFound` where it has none."""
+        return pools.picture(self.home, pool, row)
+
+    def text(self, pool: int, row: int) -> str:
+        """The text of a row; `NotFound` where it has none."""
+        return pools.text(self.home, pool, row)
+
+    def delete_pool(self, pool: int) -> None:
+        """Remove a pool and its files; `Conflict` while an adaptation needs it."""
+        pools.delete(self.home, pool)
+
+    def skipped(self, pool: int) -> list[dict[str, str]]:
+        """Items of a pool that could not be read: ``source`` and ``reason``."""
+        return pools.skipped(self.home, pool)
+
+    # -- adaptations -------------------------------------------------------------------------------------------
+
+    def adaptations(self) -> list[AdaptationRecord]:
+        """The latest first."""
+        return adaptations.every(self.home)
+
+    def adaptation(self, adaptation: int) -> AdaptationRecord:
+        return adaptations.one(self.home, adaptation)
+
+    def start(self, agent: int, pool: int, budget: float | int, person: Person) -> AdaptationRecord:
+        """Adapt the agent's current version; `budget` is a share of the pool (float) or a number of labels."""
+        version = self.agent(agent).version
+        loaded = self.load_agent(agent, version)
+        return adaptations.start(self.home, agent, loaded, version, pool, budget, person)
+
+    def stop(self, adaptation: int, person: Person) -> AdaptationRecord:
+        """Ask no more questions."""
+        return adaptations.stop(self.home, adaptation, person)
+
+    def finish(self, adaptation: int) -> AdaptationRecord:
+        """Have the next version made, once the loop is over (state "review")."""
+        return adaptations.finish(self.home, adaptation)
+
+    def drop(self, adaptation: int) -> AdaptationRecord:
+        """Give it up."""
+        return adaptations.drop(self.home, adaptation)
+
+    def retry(self, adaptation: int) -> AdaptationRecord:
+        """Try again after a failure."""
+        return adaptations.retry(self.home, adaptation)
+
+    # -- questions ---------------------------------------------------------------------------------------------
+
+    def lend(self, adaptation: int, person: Person, n: int) -> list[QuestionRecord]:
+        """Up to `n` open questions: those lent to the person already, then free ones, most useful first."""
+        return questions.lend(self.home, adaptation, person, n)
+
+    def give_back(self, adaptation: int, person: Person, question_ids: Sequence[int]) -> None:
+        """Leave questions to somebody else; the person gets them again when nothing else is left."""
+        questions.give_back(self.home, adaptation, person, question_ids)
+
+    def answer(
+        self, adaptation: int, person: Person, answers: Mapping[int, Answer], grace: float = 0
+    ) -> AdaptationRecord:
+        """Answer questions by their ids: a label, or `SKIP` for "unsure: cannot tell". All count, or none.
+
+        Parameters
+        ----------
+        grace
+            Seconds in which the last answer of a round can still be undone before the learner goes on.
+        """
+        return questions.answer(self.home, adaptation, person, answers, grace)
+
+    def undo(self, adaptation: int, person: Person) -> QuestionRecord:
+        """Take back the person's last answer; `Conflict` once the learner uses it: correct it then."""
+        return questions.undo(self.home, adaptation, person)
+
+    def questions(
+        self,
+        adaptation: int,
+        round: int | None = None,
+        answered: bool | None = None,
+        disagreement: bool | None = None,
+    ) -> list[QuestionRecord]:
+        """Questions in the order asked, all of them by default."""
+        return questions.every(self.home, adaptation, round, answered, disagreement)
+
+    def question(self, question: int) -> QuestionRecord:
+        return questions.one(self.home, question)
+
+    def settle(self, question: int, person: Person, label: Answer) -> QuestionRecord:
+        """Settle a disagreement: this label counts, whoever answered first."""
+        return questions.settle(self.home, question, person, label)
+
+    # -- what the learner thinks -------------------------------------------------------------------------------
+
+    def map(self, adaptation: int) -> Row:
+        """The pool in two dimensions: lists ``x``, ``y``, ``row``, ``state``, ``label``, all equally long."""
+        return views.map_of(self.home, adaptation, self._views.get(adaptation))
+
+    def scores(self, adaptation: int, round: int | None = None) -> Row:
+        """The histogram of a round's scores: ``edges``, ``counts``, ``t_inner``, ``round``, ``rounds``."""
+        return views.scores(self._views.get(adaptation), round)
+
+    def ledger(self, adaptation: int) -> list[Row]:
+        """One row per question: when and why it was asked, who answered what, what it cost."""
+        return ledger.ledger(self.home, adaptation)
+
+    def history(self, adaptation: int) -> list[Row]:
+        """One row per round, as `Adaptation.history`."""
+        view = self._views.get(adaptation)
+        return [] if view is None else list(view.history)
+
+    def pseudo_labels(self, adaptation: int, label: Label | None = None) -> list[Row]:
+        """What is believed without asking: ``sample, row, label, doubt, verdict``, most doubtful first."""
+        return views.pseudo_labels(self.home, adaptation, self._views.get(adaptation), label)
+
+    def review(self, adaptation: int, person: Person, verdicts: Mapping[int, str]) -> None:
+        """Say "confirm" or "reject" of pseudo-labels, by the row of the pool."""
+        views.review(self.home, adaptation, person, verdicts, self._views.get(adaptation))
+
+    def report(self, adaptation: int) -> str:
+        """What happened, as one self-contained HTML page."""
+        held = self.adaptation(adaptation)
+        parts = self.agent(held.agent), self.pool(held.pool), self.history(adaptation), self.ledger(adaptation)
+        return report.report(held, *parts)
+
+    # -- the service itself ------------------------------------------------------------------------------------
+
+    def jobs(self) -> list[JobRecord]:
+        """The latest first."""
+        return jobs.every(self.home)
+
+    def cancel_job(self, job: int, person: Person) -> JobRecord:
+        """End a job that waits or runs: what it was for has failed then, and can be tried again."""
+        return jobs.call_off(self.home, job, person)
+
+    def retry_job(self, job: int) -> JobRecord:
+        """Try again what a job was for that failed; the new job."""
+        held = jobs.one(self.home, job)
+        if held.state != "failed":
+            raise Conflict(f"job {job} has not failed: it is {held.state}")
+        if held.pool is not None:
+            return jobs.one(self.home, pools.retry(self.home, held.pool))
+        assert held.adaptation is not None
+        adaptations.retry(self.home, held.adaptation)
+        return next(job for job in self.jobs() if job.adaptation == held.adaptation)
+
+    def backup(self, path: str | Path) -> Path:
+        """Write everything to one file, consistent while others go on working."""
+        return backup.write(self.home, Path(path))
+
+    @classmethod
+    def restore(cls, path: str | Path, folder: str | Path, database: str | None = None) -> "Workspace":
+        """Make a workspace of a backup, in an empty folder and an empty database of either kind."""
+        home = restoring.restore(Path(path), Path(folder), database)
+        earlier.adopt(home)
+        return cls(home)

@@ -1,0 +1,107 @@
+"""Where a workspace lies: its folder, its database, what it was opened with. What may be in it, `rules` say."""
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select
+
+from cual.errors import BadFile, ForeignFile, NewerFormat, NotFound
+from cual.serve.storage.database import Database, migrate
+from cual.serve.storage.events import States
+from cual.storage import write_bytes
+
+FORMAT = 1
+DATABASE_FILE = "cual.sqlite3"
+_SETTINGS = "workspace.json"
+
+
+@dataclass(frozen=True)
+class Home:
+    """One workspace, as the modules of this package hand it around."""
+
+    folder: Path
+    database: Database
+    id: str
+    roots: tuple[Path, ...] = ()
+    """Folders, links resolved, from which pools may be read."""
+    lend_seconds: float = 300
+    states: States = field(default_factory=States, compare=False)
+    """What the events of adaptations imply."""
+
+    def agent_file(self, agent: int, version: int) -> Path:
+        return self.folder / "agents" / str(int(agent)) / f"{int(version)}.agent"
+
+    def pool_folder(self, pool: int) -> Path:
+        return self.folder / "pools" / str(int(pool))
+
+    def adaptation_folder(self, adaptation: int) -> Path:
+        return self.folder / "adaptations" / str(int(adaptation))
+
+    @property
+    def uploads(self) -> Path:
+        """Half-received files; emptied whenever the service starts."""
+        return self.folder / "uploads"
+
+
+def open_home(
+    folder: Path, database: str | None = None, roots: Sequence[str | Path] = (), lend_seconds: float = 300
+) -> Home:
+    """Make the folder and the tables, or take those that are there and bring them up to date."""
+    folder = folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    identity = read_id(folder)
+    held = Database(database or f"sqlite:///{folder / DATABASE_FILE}")
+    migrate(held)
+    return Home(folder, held, identity, tuple(Path(root).resolve() for root in roots), lend_seconds)
+
+
+def read_id(folder: Path) -> str:
+    """The id of the workspace in `folder`, which is made if it is new or empty."""
+    file = folder / _SETTINGS
+    if file.exists():
+        try:
+            held = json.loads(file.read_text(encoding="utf-8"))
+            version, identity = held["format"], str(held["id"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise BadFile(f"{file} is damaged: {error!r}; take a backup") from error
+        if version > FORMAT:
+            raise NewerFormat(f"{folder} has format {version}, this cual reads up to {FORMAT}: update cual")
+        return identity
+    if folder.exists() and any(not p.name.startswith(".") for p in folder.iterdir()):
+        raise ForeignFile(f"{folder} holds other things and no workspace; give an empty or a new folder")
+    identity = uuid.uuid4().hex
+    text = json.dumps({"cual": "workspace", "format": FORMAT, "id": identity}, indent=1)
+    for part in ("agents", "pools", "adaptations", "uploads"):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+    write_bytes(file, text.encode() + b"\n")
+    return identity
+
+
+def empty_uploads(home: Home) -> None:
+    """Remove what was half received when the service ended."""
+    for left in home.uploads.iterdir() if home.uploads.exists() else ():
+        shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink(missing_ok=True)
+
+
+def link(source: Path, target: Path) -> None:
+    """The same file at a second place; a copy where the file system has no links."""
+    try:
+        os.link(source, target)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def found(connection: Connection, query: Select[Any], what: str) -> Row[Any]:
+    """The one row of a query, or `NotFound`."""
+    row = connection.execute(query).one_or_none()
+    if row is None:
+        raise NotFound(f"there is no {what}")
+    return row

@@ -1,0 +1,172 @@
+"""Making a workspace of a backup, which may come from anybody.
+
+Nothing is unpacked by a name that the zip gives unless it is one that a workspace has, and nothing is left
+behind when something is wrong.
+"""
+
+import json
+import re
+import shutil
+import zipfile
+import zlib
+from datetime import UTC, datetime
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
+
+from cual.errors import BadFile, Conflict, CualError, DamagedFile, ForeignFile, NewerFormat, TooLarge
+from cual.serve.storage import tables as db
+from cual.serve.storage.backup import ALLOWED, FORMAT, LEFT_OUT, MANIFEST
+from cual.serve.storage.database import MIGRATIONS
+from cual.serve.storage.home import Home, open_home
+from cual.types import Row
+
+MOST_BYTES = 2**40
+"""What a backup may unpack to."""
+LATER: dict[str, Row] = {"adaptations": {"outlook": None}, "jobs": {"crashes": 0, "mark": None}}
+"""Columns that migrations have added, which backups of an older cual lack, and what they are then."""
+
+
+def restore(path: Path, folder: Path, database: str | None = None, most_bytes: int = MOST_BYTES) -> Home:
+    """Make a workspace of a backup; the folder and the database must be empty."""
+    folder = folder.resolve()
+    if folder.exists() and any(folder.iterdir()):
+        raise Conflict(f"{folder} is not empty; a backup is restored into an empty folder")
+    there = folder.exists()
+    try:
+        with zipfile.ZipFile(path) as packed:
+            return _restored(path, packed, folder, database, most_bytes)
+    except BaseException as error:
+        for left in folder.iterdir() if folder.exists() else ():
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        if folder.exists() and not there:
+            folder.rmdir()
+        if isinstance(error, _DAMAGE) and not isinstance(error, CualError | OperationalError):
+            why = str(error).partition("\n")[0]  # what a database adds is not for people
+            raise DamagedFile(f"{path} is not a whole backup: {why}") from error
+        raise
+
+
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    NotImplementedError,  # a way of packing that nobody asked for
+    RuntimeError,  # a password
+    UnicodeDecodeError,
+    json.JSONDecodeError,
+    SQLAlchemyError,  # values that a column does not take
+)
+
+
+def _restored(path: Path, packed: zipfile.ZipFile, folder: Path, database: str | None, most_bytes: int) -> Home:
+    members = _checked(path, packed, most_bytes)
+    for part in ("agents", "pools", "adaptations", "uploads"):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+    for member in members:
+        if member.filename.startswith("files/"):
+            _unpack(packed, member, folder / member.filename.removeprefix("files/"))
+    home = open_home(folder, database)
+    try:
+        with home.database.writing() as c:
+            _fill(home, c, packed, {member.filename for member in members})
+    except BaseException:
+        home.database.close()
+        raise
+    return home
+
+
+def _checked(path: Path, packed: zipfile.ZipFile, most_bytes: int) -> list[zipfile.ZipInfo]:
+    """The members of a backup, or an error before anything is unpacked."""
+    members = packed.infolist()
+    names = [member.filename for member in members]
+    if MANIFEST not in names:
+        raise ForeignFile(f"{path} is not a backup of a workspace")
+    manifest = json.loads(_read(packed, packed.getinfo(MANIFEST), 10_000))
+    if manifest.get("cual") != "backup":
+        raise ForeignFile(f"{path} is not a backup of a workspace")
+    newest = 1 + len(MIGRATIONS)
+    if manifest.get("format") != FORMAT or manifest.get("schema") not in range(1, newest + 1):
+        raise NewerFormat(f"{path} was written by a newer version of cual: update cual")
+    tables = {f"tables/{name}.jsonl" for name in db.metadata.tables if name not in LEFT_OUT}
+    for member in members:
+        known = member.filename in tables or member.filename == MANIFEST or ALLOWED.fullmatch(member.filename)
+        if not known or member.is_dir() or (member.external_attr >> 16) & 0o170000 not in (0, 0o100000):
+            raise BadFile(f"{path} holds {member.filename!r}, which no workspace has; nothing was restored")
+    if len(set(names)) < len(names):
+        raise BadFile(f"{path} names a file twice; nothing was restored")
+    total = sum(member.file_size for member in members)
+    if total > most_bytes:
+        raise TooLarge(f"{path} would unpack to {total:,} bytes; at most {most_bytes:,} are taken")
+    return members
+
+
+def _unpack(packed: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    left = member.file_size
+    with packed.open(member) as source, target.open("xb") as file:
+        while part := source.read(2**20):
+            left -= len(part)
+            if left < 0:  # the size that it was let in with was a lie
+                raise DamagedFile(f"{member.filename} is larger than the backup says")
+            file.write(part)
+
+
+def _read(packed: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> bytes:
+    with packed.open(member) as source:
+        data = source.read(most + 1)
+    if len(data) > most:
+        raise DamagedFile(f"{member.filename} is too large")
+    return data
+
+
+def _fill(home: Home, c: Connection, packed: zipfile.ZipFile, names: set[str]) -> None:
+    for table in db.metadata.sorted_tables:
+        member = f"tables/{table.name}.jsonl"
+        if table.name in LEFT_OUT or member not in names:
+            continue
+        if c.execute(sa.select(sa.func.count()).select_from(table)).scalar_one():
+            raise Conflict("the database is not empty; a backup is restored into an empty one")
+        with packed.open(member) as lines:
+            rows = [_row(table, line) for line in lines]
+        for start in range(0, len(rows), 1000):
+            c.execute(sa.insert(table), rows[start : start + 1000])
+        if not home.database.is_sqlite and "id" in table.columns and rows:
+            sequence = sa.func.pg_get_serial_sequence(table.name, "id")
+            c.execute(sa.select(sa.func.setval(sequence, max(row["id"] for row in rows))))
+    _check_rows(c)
+    # What was being worked on is begun again by whoever comes first; what it needs, this machine may have.
+    c.execute(sa.update(db.jobs).where(db.jobs.c.state == "running").values(state="waiting", worker=None))
+    c.execute(sa.update(db.jobs).values(crashes=0, mark=None))
+
+
+def _check_rows(c: Connection) -> None:
+    """Let no row of a backup name a path."""
+    a, p = db.adaptations.c, db.pools.c
+    for folder in c.execute(sa.select(a.folder).where(a.folder.is_not(None))).scalars():
+        if not re.fullmatch(r"\d{1,9}-\d{1,9}", folder):
+            raise DamagedFile(f"an adaptation lies in {folder!r}, which cannot be")
+    for row in c.execute(sa.select(p.id, p.source).where(p.state == "preparing")).all():
+        given, upload = row.source.get("given"), row.source.get("upload")
+        if not given and not (
+            upload and re.fullmatch(r"items|file[.a-z0-9]{0,22}", str(row.source.get("path")))
+        ):
+            # Whether it may be read from there is for the new place to say.
+            told = {"state": "failed", "error": "it was being read when the backup was made; add it again"}
+            c.execute(sa.update(db.pools).where(p.id == row.id).values(**told))
+            c.execute(sa.delete(db.jobs).where(db.jobs.c.pool == row.id, db.jobs.c.state != "done"))
+
+
+def _row(table: sa.Table, line: bytes) -> Row:
+    try:
+        row: Row = {**LATER.get(table.name, {}), **json.loads(line)}
+        for column in table.columns:
+            if isinstance(column.type, db.Moment) and row[column.name] is not None:
+                row[column.name] = datetime.fromtimestamp(float(row[column.name]), UTC)
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedFile(f"a row of the table {table.name} cannot be read: {error!r}") from error
+    if set(row) != {column.name for column in table.columns}:
+        raise DamagedFile(f"a row of the table {table.name} has other columns than expected")
+    return row

@@ -1,0 +1,257 @@
+"""The tables of a workspace's database. What the rows mean is other modules' business; no connections here.
+
+A change here needs a migration in `cual.serve.storage.database`.
+"""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Boolean, Column, Dialect, Double, ForeignKey, Integer, String, Text
+from sqlalchemy.types import TypeDecorator
+
+
+class Moment(TypeDecorator[datetime]):
+    """A point in time, aware and in UTC; seconds since 1970 inside, which both databases keep alike."""
+
+    impl = Double
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> float | None:
+        return None if value is None else value.timestamp()
+
+    def process_result_value(self, value: float | None, dialect: Dialect) -> datetime | None:
+        return None if value is None else datetime.fromtimestamp(value, UTC)
+
+
+class Json(TypeDecorator[Any]):
+    """A plain JSON value as text: a label stays the str or int that it is, and equal ones compare equal."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        return None if value is None else json.dumps(value, sort_keys=True)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
+        return None if value is None else json.loads(value)
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+metadata = sa.MetaData()
+
+
+def _key() -> Column[int]:
+    return Column("id", Integer, primary_key=True, autoincrement=True)
+
+
+def _made() -> Column[datetime]:
+    return Column("created_at", Moment, nullable=False, default=now)
+
+
+# -- people ----------------------------------------------------------------------------------------------------
+
+people = sa.Table(
+    "people",
+    metadata,
+    _key(),
+    Column("name", String(100), nullable=False, unique=True),
+    Column("role", String(20), nullable=False),
+    Column("active", Boolean, nullable=False, default=True),
+    _made(),
+    sqlite_autoincrement=True,
+)
+tokens = sa.Table(
+    "tokens",
+    metadata,
+    _key(),
+    Column("person", ForeignKey("people.id"), nullable=False, index=True),
+    Column("hash", String(64), nullable=False, unique=True),
+    Column("kind", String(20), nullable=False),
+    Column("note", String(100), nullable=False, default=""),
+    _made(),
+    Column("expires_at", Moment, nullable=False),
+    Column("used_at", Moment),
+    Column("revoked_at", Moment),
+    sqlite_autoincrement=True,
+)
+sessions = sa.Table(
+    "sessions",
+    metadata,
+    _key(),
+    Column("person", ForeignKey("people.id"), nullable=False, index=True),
+    Column("hash", String(64), nullable=False, unique=True),
+    _made(),
+    Column("seen_at", Moment, nullable=False),
+    Column("expires_at", Moment, nullable=False),
+    Column("revoked_at", Moment),
+    sqlite_autoincrement=True,
+)
+
+# -- what is learned -------------------------------------------------------------------------------------------
+
+agents = sa.Table(
+    "agents",
+    metadata,
+    _key(),
+    Column("name", String(100), nullable=False),
+    Column("current", Integer, nullable=False),
+    Column("method", String(100), nullable=False),
+    Column("encoder", Text),
+    Column("width", Integer, nullable=False),
+    _made(),
+    sqlite_autoincrement=True,
+)
+versions = sa.Table(
+    "versions",
+    metadata,
+    Column("agent", ForeignKey("agents.id"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("parent", Integer),
+    Column("adaptation", Integer),
+    Column("classes", Json, nullable=False),
+    Column("new_classes", Json, nullable=False),
+    Column("labels_used", Integer, nullable=False),
+    Column("pseudo_labels", Integer, nullable=False),
+    Column("held_out_accuracy", Double),
+    Column("held_out", Integer, nullable=False),
+    Column("suggestions_right", Double),
+    _made(),
+)
+pools = sa.Table(
+    "pools",
+    metadata,
+    _key(),
+    Column("name", String(100), nullable=False),
+    Column("agent", ForeignKey("agents.id"), nullable=False),
+    Column("kind", String(20), nullable=False),
+    Column("size", Integer, nullable=False),
+    Column("state", String(20), nullable=False),
+    Column("error", Text),
+    Column("source", Json, nullable=False),
+    Column("skipped", Integer, nullable=False, default=0),
+    _made(),
+    sqlite_autoincrement=True,
+)
+adaptations = sa.Table(
+    "adaptations",
+    metadata,
+    _key(),
+    Column("agent", ForeignKey("agents.id"), nullable=False, index=True),
+    Column("base_version", Integer, nullable=False),
+    Column("pool", ForeignKey("pools.id"), nullable=False),
+    Column("person", ForeignKey("people.id"), nullable=False),
+    Column("budget", Integer, nullable=False),
+    Column("state", String(20), nullable=False),
+    Column("round", Integer, nullable=False, default=-1),
+    Column("stopped", Boolean, nullable=False, default=False),
+    Column("ended", Text),
+    Column("outlook", Text),
+    Column("error", Text),
+    Column("result_version", Integer),
+    Column("folder", String(50)),  # which of its folders holds what the learner knew at the last commit
+    Column("told", Integer, nullable=False, default=0),  # of release 0.1.0: the last answer used,
+    Column("reviewed", Integer, nullable=False, default=0),  # and the last review (`cual.serve.rules.earlier`)
+    Column("revision", Integer, nullable=False, default=0),  # grows with everything that people do
+    _made(),
+    sqlite_autoincrement=True,
+)
+questions = sa.Table(
+    "questions",
+    metadata,
+    _key(),
+    Column("adaptation", ForeignKey("adaptations.id"), nullable=False),
+    Column("query", String(50), nullable=False),
+    Column("round", Integer, nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("sample", Json, nullable=False),
+    Column("row", Integer, nullable=False),
+    Column("score", Double, nullable=False),
+    Column("threshold", Double, nullable=False),
+    Column("zone", String(20), nullable=False),
+    Column("suggestion", Json),
+    Column("lent_to", ForeignKey("people.id")),
+    Column("lent_until", Moment),
+    # An index of what the events say, written with them: `cual.loop.state` decides.
+    Column("answered", Boolean, nullable=False, default=False),
+    Column("label", Json),
+    Column("disagreement", Boolean, nullable=False, default=False),
+    _made(),
+    sa.UniqueConstraint("adaptation", "row"),
+    sa.Index("questions_by_round", "adaptation", "round", "position"),
+    sqlite_autoincrement=True,
+)
+events = sa.Table(
+    "events",
+    metadata,
+    _key(),
+    Column("adaptation", ForeignKey("adaptations.id"), nullable=False),
+    Column("kind", String(20), nullable=False),
+    Column("at", Moment, nullable=False),
+    Column("person", ForeignKey("people.id")),
+    Column("question", ForeignKey("questions.id"), index=True),
+    Column("body", Json, nullable=False),
+    sa.Index("events_by_adaptation", "adaptation", "id"),
+    sqlite_autoincrement=True,
+)
+# The next two are of release 0.1.0: `rules.earlier` makes events of them; nothing writes to them any more.
+answers = sa.Table(
+    "answers",
+    metadata,
+    _key(),
+    Column("question", ForeignKey("questions.id"), nullable=False, index=True),
+    Column("adaptation", ForeignKey("adaptations.id"), nullable=False),
+    Column("person", ForeignKey("people.id"), nullable=False),
+    Column("label", Json),  # none: "cannot tell"
+    Column("settles", Boolean, nullable=False, default=False),
+    Column("undone_at", Moment),
+    _made(),
+    sa.Index("answers_by_person", "adaptation", "person"),
+    sqlite_autoincrement=True,
+)
+passes = sa.Table(
+    "passes",
+    metadata,
+    Column("question", ForeignKey("questions.id"), primary_key=True),
+    Column("person", ForeignKey("people.id"), primary_key=True),
+    _made(),
+)
+reviews = sa.Table(
+    "reviews",
+    metadata,
+    _key(),
+    Column("adaptation", ForeignKey("adaptations.id"), nullable=False, index=True),
+    Column("person", ForeignKey("people.id"), nullable=False),
+    Column("row", Integer, nullable=False),
+    Column("verdict", String(20), nullable=False),
+    _made(),
+    sqlite_autoincrement=True,
+)
+jobs = sa.Table(
+    "jobs",
+    metadata,
+    _key(),
+    Column("kind", String(20), nullable=False),
+    Column("adaptation", ForeignKey("adaptations.id"), index=True),
+    Column("pool", ForeignKey("pools.id"), index=True),
+    Column("state", String(20), nullable=False, index=True),
+    Column("not_before", Moment, nullable=False, default=now),
+    Column("attempt", Integer, nullable=False, default=0),  # who claims it counts it up: the fencing token
+    Column("failures", Integer, nullable=False, default=0),
+    Column("crashes", Integer, nullable=False, default=0),  # since it last got further than ever before
+    Column("mark", Json),  # how far that was
+    Column("worker", Text),
+    Column("heartbeat", Moment),
+    Column("stage", Text),
+    Column("done", Integer, nullable=False, default=0),
+    Column("total", Integer, nullable=False, default=0),
+    Column("error", Text),
+    Column("finished_at", Moment),
+    _made(),
+    sqlite_autoincrement=True,
+)
+schema = sa.Table("cual_schema", metadata, Column("version", Integer, nullable=False))

@@ -1,0 +1,94 @@
+"""Agents and their versions. Their predictions are in `cual.serve.web.api.predictions`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import APIRouter, Query, Request
+from fastapi.concurrency import run_in_threadpool
+from pydantic import Field, StrictInt
+
+from cual.agent import Agent
+from cual.errors import CualError, DamagedFile, ForeignFile, NewerFormat
+from cual.serve.rules.records import AgentRecord, VersionRecord
+from cual.serve.web import uploads
+from cual.serve.web.api.common import (
+    LARGEST_ID,
+    Admin,
+    Body,
+    Id,
+    InSettings,
+    InWorkspace,
+    Name,
+    Reader,
+    problems,
+)
+
+router = APIRouter(prefix="/api/agents", tags=["agents"])
+_AGENT_FILE: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+
+
+class RollBack(Body):
+    version: Annotated[StrictInt, Field(ge=0, le=LARGEST_ID)]
+
+
+@router.get("", responses=problems())
+def agents(person: Reader, workspace: InWorkspace) -> list[AgentRecord]:
+    return workspace.agents()
+
+
+@router.post("", status_code=201, responses=problems(409, 413), openapi_extra=_AGENT_FILE)
+async def add_agent(
+    request: Request,
+    person: Admin,
+    workspace: InWorkspace,
+    settings: InSettings,
+    name: Annotated[Name, Query(min_length=1, max_length=100)],
+) -> AgentRecord:
+    """Upload an agent's file, as `Agent.save` and `cual fit` write it."""
+    async with uploads.arriving(workspace.uploads) as folder:
+        await uploads.receive_one(request.stream(), folder / "agent", settings.limits.agent)
+        agent = await run_in_threadpool(_load, folder / "agent")
+        return await run_in_threadpool(workspace.add_agent, name, agent)
+
+
+@router.get("/{id}", responses=problems(404))
+def agent(person: Reader, workspace: InWorkspace, id: Id) -> AgentRecord:
+    return workspace.agent(id)
+
+
+@router.get("/{id}/versions", responses=problems(404))
+def versions(person: Reader, workspace: InWorkspace, id: Id) -> list[VersionRecord]:
+    """All versions, with what led to each and how good it is on held-out samples."""
+    return workspace.versions(id)
+
+
+@router.post("/{id}/roll-back", responses=problems(404, 409))
+def roll_back(person: Admin, workspace: InWorkspace, id: Id, to: RollBack) -> AgentRecord:
+    """Make another version the current one. Nothing is deleted."""
+    workspace.roll_back(id, to.version)
+    return workspace.agent(id)
+
+
+def _load(file: Path) -> Agent:
+    """An agent that has shown that it can predict: later it would be too late to find out that it cannot."""
+    try:
+        agent = Agent.load(file)
+        for label in agent.names.names:
+            agent.names.check(label)
+        blank = np.zeros((1, agent.width), np.float32)
+        told = (agent.predict_proba(blank), agent.novelty(blank), np.array(agent.threshold.value))
+        if not all(np.isfinite(numbers).all() for numbers in told):
+            raise DamagedFile("the agent's predictions are no numbers")
+    except (ForeignFile, NewerFormat) as error:
+        raise type(error)(str(error).replace(str(file), "the file")) from None
+    except CualError as error:
+        raise DamagedFile(str(error).replace(str(file), "the file")) from None
+    except Exception as error:  # a file made by hand can go wrong in any way there is
+        raise DamagedFile(f"the file holds no agent that works: {type(error).__name__}") from error
+    return agent

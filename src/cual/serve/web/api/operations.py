@@ -1,0 +1,129 @@
+"""For whoever runs the service: health, metrics, jobs, backup, and the API's own description."""
+
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import IO, Any, Literal
+
+import sqlalchemy as sa
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
+
+import cual
+from cual.serve.rules.records import JobRecord, Role
+from cual.serve.rules.workspace import Workspace
+from cual.serve.web.api.common import Admin, Id, InPredictor, InSettings, InWorkspace, Reader, problems
+from cual.serve.web.observing import Metrics
+from cual.serve.web.security.middleware import CLIENT
+from cual.serve.web.security.visitors import allowed, person_of
+from cual.serve.web.settings import is_loopback
+
+router = APIRouter(tags=["operations"])
+_PART = 2**20
+
+
+@dataclass(frozen=True)
+class Health:
+    """Whether the service can do its work. Nothing secret: anybody may ask."""
+
+    status: Literal["ok", "failing"]
+    database: Literal["ok", "failing"]
+    worker: Literal["alive", "dead"]
+    version: str
+    predictions: Literal["failing"] | None = None
+    """Only there while they are not computed."""
+
+
+@router.get(
+    "/health",
+    response_model_exclude_none=True,
+    responses={503: {"model": Health, "description": "It cannot"}},
+)
+def health(request: Request, response: Response, workspace: InWorkspace, predictor: InPredictor) -> Health:
+    """Whether the database answers, the worker lives and predictions are computed; 503 if not."""
+    database = "ok" if _database_answers(workspace) else "failing"
+    alive, predicts = request.app.state.worker_alive(), predictor.working()
+    good = alive and predicts and database == "ok"
+    response.status_code = 200 if good else 503
+    return Health(
+        "ok" if good else "failing",
+        database,
+        "alive" if alive else "dead",
+        cual.__version__,
+        None if predicts else "failing",
+    )
+
+
+@router.get("/metrics", responses=problems(), response_class=PlainTextResponse)
+def metrics(request: Request, settings: InSettings) -> Response:
+    """Counts in the format of Prometheus, for administrators and for programs on the same machine."""
+    # behind a proxy everybody seems to come from the machine itself
+    if settings.proxy is not None or not is_loopback(request.scope[CLIENT]):
+        allowed(person_of(request), Role.admin)
+    held: Metrics = request.app.state.metrics
+    return Response(held.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+@router.get("/api/jobs", responses=problems())
+def jobs(person: Reader, workspace: InWorkspace) -> list[JobRecord]:
+    """What the worker has done, does and will do, the latest first."""
+    return workspace.jobs()
+
+
+@router.post("/api/jobs/{id}/cancel", responses=problems(404, 409))
+def cancel_job(person: Admin, workspace: InWorkspace, id: Id) -> JobRecord:
+    """End a job that waits or runs. The pool or adaptation has failed then, and can be tried again."""
+    return workspace.cancel_job(id, person)
+
+
+@router.post("/api/jobs/{id}/retry", status_code=201, responses=problems(404, 409))
+def retry_job(person: Admin, workspace: InWorkspace, id: Id) -> JobRecord:
+    """Try again what a failed job was for; the new job."""
+    return workspace.retry_job(id)
+
+
+@router.post(
+    "/api/backup",
+    responses={
+        **problems(409),
+        200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}},
+    },
+    response_class=Response,
+)
+def backup(person: Admin, workspace: InWorkspace) -> StreamingResponse:
+    """The whole workspace as one file, for `cual serve NEW --restore FILE`."""
+    file = workspace.uploads / f"{uuid.uuid4().hex}.backup"
+    try:
+        held = workspace.backup(file).open("rb")
+    finally:
+        file.unlink(missing_ok=True)  # it stays until it is closed, which it is however the request ends
+    name = f"cual-{datetime.now(UTC):%Y%m%d-%H%M%S}.backup"
+    headers = {
+        "Content-Disposition": f'attachment; filename="{name}"',
+        "Content-Length": str(os.fstat(held.fileno()).st_size),
+    }
+    return StreamingResponse(_parts(held), headers=headers, media_type="application/octet-stream")
+
+
+def _parts(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        while part := file.read(_PART):
+            yield part
+
+
+@router.get("/api/openapi.json", include_in_schema=False)
+def description(request: Request, person: Reader) -> JSONResponse:
+    """This API, as OpenAPI describes it."""
+    held: dict[str, Any] = request.app.openapi()
+    return JSONResponse(held)
+
+
+def _database_answers(workspace: Workspace) -> bool:
+    try:
+        with workspace.database.reading() as link:
+            link.execute(sa.select(1))
+    except Exception:  # whatever it is: it does not answer
+        return False
+    return True

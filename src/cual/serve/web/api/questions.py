@@ -1,0 +1,131 @@
+"""Questions and answers of an adaptation, and the review of what it believes without asking."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+from pydantic import Field, StrictInt
+
+from cual.data.labels import SKIP
+from cual.errors import NotFound
+from cual.serve.rules.records import AdaptationRecord, QuestionRecord
+from cual.serve.web.api.common import (
+    LARGEST_ID,
+    Annotator,
+    Body,
+    Id,
+    InWorkspace,
+    LabelIn,
+    Reader,
+    problems,
+)
+from cual.types import Label
+
+router = APIRouter(prefix="/api/adaptations/{id}", tags=["questions"])
+NumberKey = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,8})$")]
+"""JSON has no numbers as keys; nine digits fit every database."""
+MOST_AT_ONCE = 5000
+Key = Annotated[StrictInt, Field(ge=1, le=LARGEST_ID)]
+
+
+class Lend(Body):
+    n: Annotated[StrictInt, Field(ge=1, le=1000)] = 20
+
+
+class GiveBack(Body):
+    questions: Annotated[list[Key], Field(max_length=MOST_AT_ONCE)]
+
+
+class Answers(Body):
+    answers: Annotated[dict[NumberKey, LabelIn | None], Field(max_length=MOST_AT_ONCE)]
+    """Labels by the question's id; null for "cannot tell"."""
+    grace: Annotated[float, Field(ge=0, le=60, allow_inf_nan=False)] = 0
+    """Seconds that the learner waits after the last answer of a round, so that it can still be undone."""
+
+
+class Settle(Body):
+    question: Key
+    label: LabelIn | None
+
+
+class Reviews(Body):
+    reviews: Annotated[dict[NumberKey, Literal["confirm", "reject"]], Field(max_length=MOST_AT_ONCE)]
+    """By the sample's row in the pool."""
+
+
+@dataclass(frozen=True)
+class PseudoLabel:
+    """What is believed of a sample without asking."""
+
+    sample: Label
+    row: int
+    label: Label
+    doubt: float
+    verdict: Literal["confirm", "reject"] | None
+
+
+@router.get("/questions", responses=problems(404))
+def questions(
+    person: Reader,
+    workspace: InWorkspace,
+    id: Id,
+    round: Annotated[int | None, Query(ge=0, le=LARGEST_ID)] = None,
+    answered: bool | None = None,
+    disagreement: bool | None = None,
+) -> list[QuestionRecord]:
+    """All questions asked so far with all their answers, in the order asked."""
+    return workspace.questions(id, round=round, answered=answered, disagreement=disagreement)
+
+
+@router.post("/lend", responses=problems(404))
+def lend(person: Annotator, workspace: InWorkspace, id: Id, wanted: Lend) -> list[QuestionRecord]:
+    """Open questions for whoever asks: those lent to them already, then free ones, most useful first."""
+    return workspace.lend(id, person, wanted.n)
+
+
+@router.post("/give-back", status_code=204, responses=problems(404))
+def give_back(person: Annotator, workspace: InWorkspace, id: Id, given: GiveBack) -> None:
+    """Leave questions to somebody else."""
+    workspace.give_back(id, person, given.questions)
+
+
+@router.post("/answers", responses=problems(404, 409))
+def answer(person: Annotator, workspace: InWorkspace, id: Id, said: Answers) -> AdaptationRecord:
+    """Answer questions, all or none of them. Saying the same again changes nothing; saying else corrects."""
+    given = {int(key): SKIP if label is None else label for key, label in said.answers.items()}
+    return workspace.answer(id, person, given, grace=said.grace)
+
+
+@router.post("/undo", responses=problems(404, 409))
+def undo(person: Annotator, workspace: InWorkspace, id: Id) -> QuestionRecord:
+    """Take back one's last answer, while the learner has not used it."""
+    return workspace.undo(id, person)
+
+
+@router.post("/settle", responses=problems(404, 409))
+def settle(person: Annotator, workspace: InWorkspace, id: Id, said: Settle) -> QuestionRecord:
+    """Settle a disagreement: from now on this label counts."""
+    if workspace.question(said.question).adaptation != id:
+        raise NotFound(f"adaptation {id} has no question {said.question}")
+    return workspace.settle(said.question, person, SKIP if said.label is None else said.label)
+
+
+@router.get("/pseudo-labels", responses=problems(404))
+def pseudo_labels(
+    person: Reader,
+    workspace: InWorkspace,
+    id: Id,
+    label: Annotated[str | None, Query(max_length=200, description="Only of this class.")] = None,
+    start: Annotated[int, Query(ge=0, le=LARGEST_ID)] = 0,
+    n: Annotated[int, Query(ge=1, le=10_000)] = 1000,
+) -> list[PseudoLabel]:
+    """What is believed without asking, most doubtful first."""
+    rows: list[dict[str, Any]] = workspace.pseudo_labels(id)
+    chosen = [row for row in rows if label is None or str(row["label"]) == label]
+    return [PseudoLabel(**row) for row in chosen[start : start + n]]
+
+
+@router.post("/reviews", status_code=204, responses=problems(404, 409))
+def review(person: Annotator, workspace: InWorkspace, id: Id, said: Reviews) -> None:
+    """Confirm pseudo-labels, or reject them, which sends the samples back to the pool."""
+    workspace.review(id, person, {int(row): verdict for row, verdict in said.reviews.items()})

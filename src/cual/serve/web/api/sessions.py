@@ -1,0 +1,142 @@
+"""Signing in and out, and who is signed in. What a session is, `cual.serve.rules.accounts` knows."""
+
+from dataclasses import dataclass
+from html import escape
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+from pydantic import Field, StrictStr
+
+from cual.errors import NotAllowed
+from cual.serve.rules.accounts import AT_MOST, Accounts
+from cual.serve.rules.records import Role
+from cual.serve.rules.secrets import Visitor
+from cual.serve.web.api.common import Body, Reader, problems
+from cual.serve.web.security.attempts import Attempts
+from cual.serve.web.security.middleware import CLIENT, too_many
+from cual.serve.web.security.visitors import csrf_of, person_of, session_of
+from cual.serve.web.settings import Settings
+
+router = APIRouter(tags=["sessions"])
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Sign in · cual</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">{head}
+<style>
+:root {{ color-scheme: light dark; font: 1.1rem/1.5 system-ui, sans-serif }}
+body {{ max-width: 32rem; margin: 12vh auto; padding: 0 1rem }}
+input, button {{ font: inherit; padding: .4rem .6rem; width: 100%; box-sizing: border-box; margin-top: .5rem }}
+</style></head><body><main><h1>cual</h1>{body}</main></body></html>
+"""
+_FORM = """<p role="{role}">{text}</p>
+<form method="post" action="/sign-in"><label for="token">Token, or the whole address</label>
+<input id="token" name="token" type="password" autocomplete="off" required maxlength="500">
+<button type="submit">Sign in</button></form>
+"""
+_HOW = "Open the address that the terminal printed, or ask an administrator for one: each works once."
+
+
+@dataclass(frozen=True)
+class Me:
+    """Who is signed in."""
+
+    id: int
+    name: str
+    role: Role
+    csrf: str
+    """For the header X-CSRF-Token; empty for whoever came with a token of their own."""
+
+
+class SignIn(Body):
+    token: Annotated[StrictStr, Field(min_length=1, max_length=500)]
+
+
+@router.get("/sign-in", include_in_schema=False)
+def sign_in_by_link(request: Request, token: str = "") -> Response:
+    """Exchange the one-time token of an address for a session."""
+    if not token:
+        return _page(_FORM.format(role="status", text=_HOW), 200)
+    return _come_in(request, token)
+
+
+@router.post("/sign-in", include_in_schema=False)
+def sign_in_by_form(request: Request, token: Annotated[str, Form(max_length=500)] = "") -> Response:
+    """The same, for people who paste it."""
+    return _come_in(request, token.strip().rpartition("token=")[2])
+
+
+@router.post("/api/sign-in", responses=problems())
+def sign_in(request: Request, response: Response, said: SignIn) -> Me:
+    """Exchange a one-time token for a session in a cookie."""
+    visitor = _exchange(request, said.token)
+    if isinstance(visitor, Response):
+        return visitor  # pyright: ignore[reportReturnType]
+    _set_cookies(request, response, *visitor)
+    person = visitor[0].person
+    return Me(person.id, person.name, person.role, visitor[0].csrf or "")
+
+
+@router.post("/api/sign-out", status_code=204, responses=problems())
+def sign_out(request: Request, response: Response, person: Reader) -> None:
+    """End this session. A token in the Authorization header stays as it is."""
+    accounts: Accounts = request.app.state.accounts
+    session = session_of(request)
+    if session is not None:
+        accounts.sign_out(session)
+    for name in request.app.state.cookies:
+        response.delete_cookie(name, path="/")
+
+
+@router.get("/api/me", responses=problems())
+def me(request: Request, person: Reader) -> Me:
+    """Who is signed in, and the CSRF token that changes need."""
+    return Me(person.id, person.name, person.role, csrf_of(request))
+
+
+def _come_in(request: Request, token: str) -> Response:
+    try:
+        visitor = _exchange(request, token)
+    except NotAllowed as error:
+        if person_of(request) is not None:  # the address was opened again by whom it has let in
+            return RedirectResponse("/", 303)
+        text = str(error)
+        return _page(_FORM.format(role="alert", text=escape(text[0].upper() + text[1:] + ".")), 403)
+    if isinstance(visitor, Response):
+        return _page(_FORM.format(role="alert", text="Too many attempts. Try again in a minute."), 429, visitor)
+    if request.headers.get("sec-fetch-site") == "cross-site":
+        # After a link in a mail a browser shows no strict cookie where it is redirected, only where we send it.
+        go_on = '<meta http-equiv="refresh" content="0;url=/">'
+        response: Response = _page('<p><a href="/">Go on</a></p>', 200, head=go_on)
+    else:
+        response = RedirectResponse("/", 303)
+    _set_cookies(request, response, *visitor)
+    return response
+
+
+def _exchange(request: Request, token: str) -> tuple[Visitor, str] | Response:
+    attempts: Attempts = request.app.state.attempts
+    accounts: Accounts = request.app.state.accounts
+    wait = attempts.wait(request.scope[CLIENT])
+    if wait:
+        return too_many(wait)
+    try:
+        return accounts.sign_in(token)
+    except NotAllowed:
+        attempts.failed(request.scope[CLIENT])
+        raise
+
+
+def _set_cookies(request: Request, response: Response, visitor: Visitor, secret: str) -> None:
+    settings: Settings = request.app.state.settings
+    session, csrf = request.app.state.cookies
+    seconds = int(AT_MOST.total_seconds())
+    for name, value, hidden in ((session, secret, True), (csrf, visitor.csrf or "", False)):
+        response.set_cookie(
+            name, value, seconds, path="/", secure=settings.secure, httponly=hidden, samesite="strict"
+        )
+
+
+def _page(body: str, status: int, like: Response | None = None, head: str = "") -> Response:
+    wait = {} if like is None else {"Retry-After": like.headers["Retry-After"]}
+    return HTMLResponse(_PAGE.format(head=head, body=body), status, wait)

@@ -1,0 +1,132 @@
+"""What operators see: a log line and a measurement per request, and the counts behind `/metrics`."""
+
+import itertools
+import logging
+import secrets
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import sqlalchemy as sa
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from cual.serve.rules.secrets import Visitor
+from cual.serve.storage import tables as db
+from cual.serve.storage.database import Database
+from cual.serve.web.security.middleware import CLIENT
+from cual.serve.web.security.visitors import VISITOR
+
+REQUESTS = logging.getLogger("cual.serve.requests")
+_RUN, _NUMBERS = secrets.token_hex(4), itertools.count(1)
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+
+
+class Metrics:
+    """Counters of one running service; no two share theirs."""
+
+    def __init__(self, database: Database, worker_alive: Callable[[], bool]) -> None:
+        self._registry = CollectorRegistry()
+        labels = ("method", "route", "status")
+        self.requests = Counter("cual_requests", "Requests answered.", labels, registry=self._registry)
+        self.seconds = Histogram(
+            "cual_request_seconds",
+            "Time from a request to the end of its answer.",
+            ("route",),
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self.predicted = Counter("cual_predicted_rows", "Samples predicted or scored.", registry=self._registry)
+        self.batches = Counter("cual_predict_batches", "Batches they were put into.", registry=self._registry)
+        self.predictions_stopped = Counter(
+            "cual_predictions_stopped", "Times that their thread has died.", registry=self._registry
+        )
+        self._registry.register(_Counts(database, worker_alive))
+
+    def text(self) -> bytes:
+        return generate_latest(self._registry)
+
+
+class _Counts(Collector):
+    """What the database knows, counted when it is asked for."""
+
+    def __init__(self, database: Database, worker_alive: Callable[[], bool]) -> None:
+        self._database, self._worker_alive = database, worker_alive
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: registering must not ask the database."""
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        yield GaugeMetricFamily("cual_worker_alive", "1 while the worker runs.", float(self._worker_alive()))
+        q, a = db.questions.c, db.adaptations.c
+        waiting = sa.select(sa.func.count()).select_from(
+            db.questions.join(db.adaptations, q.adaptation == a.id)
+        )
+        with self._database.reading() as link:
+            jobs = link.execute(sa.select(db.jobs.c.state, sa.func.count()).group_by(db.jobs.c.state)).all()
+            tasks = link.execute(sa.select(a.state, sa.func.count()).group_by(a.state)).all()
+            open_ = link.execute(waiting.where(a.state == "asking", sa.not_(q.answered))).scalar_one()
+            answers = link.execute(sa.select(sa.func.count()).select_from(db.answers)).scalar_one()
+        yield _by_state("cual_jobs", "Jobs by state.", jobs, ("waiting", "running", "done", "failed"))
+        states = ("thinking", "asking", "review", "finished", "failed", "dropped")
+        yield _by_state("cual_adaptations", "Adaptations by state.", tasks, states)
+        yield GaugeMetricFamily("cual_questions_open", "Questions that wait for an answer.", float(open_))
+        yield CounterMetricFamily("cual_answers", "Answers given by people.", float(answers))
+
+
+def _by_state(name: str, help: str, rows: Iterable[Any], states: tuple[str, ...]) -> Metric:
+    family, counted = GaugeMetricFamily(name, help, labels=["state"]), {row[0]: row[1] for row in rows}
+    for state in states:
+        family.add_metric([state], float(counted.get(state, 0)))
+    return family
+
+
+class Observe:
+    """Logs and counts each request: its route, never its query string or its body."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, id, status = time.perf_counter(), f"{_RUN}-{next(_NUMBERS):x}", 0
+
+        async def noted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message)["X-Request-Id"] = id
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noted)
+        except Exception:
+            status = status or 500
+            raise
+        finally:
+            self._note(scope, status, time.perf_counter() - began, id)
+
+    def _note(self, scope: Scope, status: int, seconds: float, id: str) -> None:
+        route = str(getattr(scope.get("route"), "path", "") or "other")
+        method = scope["method"] if scope["method"] in _METHODS else "other"  # whoever asks can make up any
+        self._metrics.requests.labels(method, route, str(status)).inc()
+        self._metrics.seconds.labels(route).observe(seconds)
+        visitor: Visitor | None = scope.get(VISITOR)
+        fields = {
+            "request": id,
+            "method": scope["method"][:20],
+            "path": scope["path"][:200],
+            "status": status,
+            "ms": round(1000 * seconds, 1),
+            "person": None if visitor is None else visitor.person.id,
+            "client": scope.get(CLIENT),
+        }
+        quiet = status < 400 and scope["path"].startswith(("/_nicegui", "/health", "/metrics"))
+        REQUESTS.log(10 if quiet else 20, "request", extra={"fields": fields})

@@ -1,0 +1,185 @@
+"""A board of tiles in groups, and the keyboard on it. What the keys mean, each page says."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nicegui.element import Element
+from nicegui.events import GenericEventArguments, Handler
+
+from cual.serve.web.page.elements import El
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What one tile shows; `words` stand where there is no picture."""
+
+    id: int
+    group: str
+    name: str
+    """What a screen reader says."""
+    picture: str | None
+    words: str
+    caption: str = ""
+    strong: str = ""
+    """Part of the caption that stands out."""
+
+
+@dataclass(frozen=True)
+class Act:
+    """What a person did, for which tiles; `index` or `name` of a class where one was chosen."""
+
+    verb: str
+    ids: tuple[int, ...]
+    index: int | None = None
+    name: str | None = None
+
+    @classmethod
+    def read(cls, args: Any) -> "Act | None":
+        """None for what no page of ours would send.
+
+        >>> Act.read({"verb": "answer", "ids": ["4", "7"], "class": 2})
+        Act(verb='answer', ids=(4, 7), index=2, name=None)
+        >>> Act.read({"verb": "answer", "ids": ["; drop"]}), Act.read(["x"])
+        (None, None)
+        """
+        if not isinstance(args, dict):
+            return None
+        verb, ids, index, name = (args.get(key) for key in ("verb", "ids", "class", "name"))
+        if not isinstance(verb, str) or not isinstance(ids, list) or len(ids) > 1000:
+            return None
+        if not all(isinstance(id, str) and id.isascii() and id.isdigit() and len(id) < 19 for id in ids):
+            return None
+        if not isinstance(index, int | None) or not isinstance(name, str | None):
+            return None
+        return cls(verb, tuple(int(id) for id in ids), index, name)
+
+
+class Keys(Element, component="keys.js"):
+    """The keyboard: see keys.js, which runs in the browser.
+
+    Parameters
+    ----------
+    verbs
+        Key to the verb it stands for; the verb comes back in the event "act".
+    leaving
+        Verbs that take a tile off the board.
+    onward
+        Verbs that leave it there, and after which the next tile has the focus.
+    """
+
+    def __init__(
+        self, verbs: Mapping[str, str], leaving: Sequence[str] = (), onward: Sequence[str] = ()
+    ) -> None:
+        super().__init__()
+        self.props.update({"verbs": dict(verbs), "leaving": list(leaving), "onward": list(onward)})
+
+    def on_act(self, handler: Handler[GenericEventArguments]) -> None:
+        self.on("act", handler)
+
+    def set_classes(self, keys: Mapping[str, int]) -> None:
+        """Which key stands for the class of which index."""
+        if self.props.get("classes") != dict(keys):
+            self.props["classes"] = dict(keys)
+
+    def focus(self, tile: int) -> None:
+        self.run_method("focusTile", str(tile))
+
+    def restore(self, ids: Sequence[int]) -> None:
+        """Bring back tiles that were dimmed for something that then failed."""
+        self.run_method("restore", [str(id) for id in ids])
+
+
+class Board:
+    """Tiles by group. `show` changes only what differs, so that the focus stays where it is."""
+
+    def __init__(self, texts: bool = False) -> None:
+        self._texts = texts
+        self._groups: dict[str, _Group] = {}
+        self._tiles: dict[int, _TileElement] = {}
+        self.element = El("div", classes="board", data_board="", data_keys="")
+
+    def __contains__(self, id: int) -> bool:
+        return id in self._tiles
+
+    def __len__(self) -> int:
+        return len(self._tiles)
+
+    @property
+    def ids(self) -> list[int]:
+        return list(self._tiles)
+
+    def show(self, tiles: Sequence[Tile]) -> None:
+        """Have these tiles and no others."""
+        wanted = {tile.id: tile for tile in tiles}
+        for id, element in list(self._tiles.items()):
+            if id not in wanted or wanted[id].group != element.tile.group:
+                self.remove([id])
+        for tile in tiles:
+            self.add(tile)
+
+    def add(self, tile: Tile) -> None:
+        if tile.id in self._tiles:
+            self._tiles[tile.id].show(tile)
+            return
+        if tile.group not in self._groups:
+            with self.element:
+                self._groups[tile.group] = _Group(tile.group, self._texts)
+        group = self._groups[tile.group]
+        with group.grid:
+            self._tiles[tile.id] = _TileElement(tile)
+        group.count(1)
+
+    def remove(self, ids: Sequence[int]) -> None:
+        for id in ids:
+            element = self._tiles.pop(id, None)
+            if element is None:
+                continue
+            element.delete()
+            group = self._groups[element.tile.group]
+            if not group.count(-1):
+                group.delete()
+                del self._groups[element.tile.group]
+
+
+class _Group(El):
+    def __init__(self, title: str, texts: bool) -> None:
+        super().__init__("section", classes="group", data_group="")
+        self._n = 0
+        with self:
+            with El("div", classes="line"):
+                El("h2", title)
+                self._count = El("span")
+            self.grid = El("div", classes="grid texts" if texts else "grid", role="listbox", aria_label=title)
+            self.grid.set(aria_multiselectable="true")
+
+    def count(self, change: int) -> int:
+        self._n += change
+        self._count.say(str(self._n))
+        return self._n
+
+
+class _TileElement(El):
+    def __init__(self, tile: Tile) -> None:
+        super().__init__("div", classes="tile", role="option", tabindex="-1", aria_selected="false")
+        self.set(data_tile=str(tile.id))
+        self.tile = tile
+        with self:
+            if tile.picture is not None:
+                self._picture = El("img", src=tile.picture, alt=tile.name, draggable="false")
+            else:
+                self._picture = None
+                El("div", tile.words, "words")
+            self._caption = El("div", classes="caption")
+            with self._caption:
+                self._strong, self._weak = El("b"), El("span")
+        self.show(tile)
+
+    def show(self, tile: Tile) -> None:
+        self.tile = tile
+        self.set(aria_label=tile.name if tile.picture else f"{tile.name}: {tile.words}")
+        if self._picture is not None:
+            self._picture.set(alt=tile.name)
+        self._caption.set_visibility(bool(tile.caption or tile.strong))
+        self._strong.say(f"{tile.strong} " if tile.strong and tile.caption else tile.strong)
+        self._weak.say(tile.caption)

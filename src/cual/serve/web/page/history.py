@@ -1,0 +1,129 @@
+"""The history of an agent: its versions, what each learned and at what cost, and the way back."""
+
+from collections.abc import Sequence
+
+from nicegui import ui
+from starlette.requests import Request
+
+from cual.serve.rules.records import AdaptationRecord, AgentRecord, Role, VersionRecord
+from cual.serve.web.page.elements import El, button, link
+from cual.serve.web.page.frame import frame
+from cual.serve.web.page.help import confirmed
+from cual.serve.web.page.routes import page
+from cual.serve.web.page.viewer import Viewer, asked, tried
+from cual.serve.web.page.words import day, percent, some
+
+_COLUMNS = {
+    "Version": "",
+    "Made": "",
+    "Learned": "",
+    "Labels used": "number",
+    "Without asking": "number",
+    "Held-out accuracy": "number",
+    "Suggestions right": "number",
+    "": "",
+}
+
+
+def add_page() -> None:
+    @page("/agents/{id}")
+    async def history_page(request: Request, id: int) -> None:  # pyright: ignore[reportUnusedFunction]
+        viewer = Viewer.of(request)
+        agent = await asked(viewer.workspace.agent, id)
+        with frame(viewer, f"History · {agent.name}"):
+            history = History(viewer, id)
+            await history.draw(agent)
+            ui.timer(2.0, history.refresh, immediate=False)
+
+
+class History:
+    """The versions of one agent."""
+
+    def __init__(self, viewer: Viewer, id: int) -> None:
+        self._viewer, self._id = viewer, id
+        self._box = El("div", classes="stack")
+        self._drawn: tuple[object, ...] = ()
+
+    async def refresh(self) -> None:
+        await self.draw(await asked(self._viewer.workspace.agent, self._id))
+
+    async def draw(self, agent: AgentRecord) -> None:
+        """Draw again if anything has changed."""
+        workspace = self._viewer.workspace
+        versions = await asked(workspace.versions, self._id)
+        going = [a for a in await asked(workspace.adaptations) if a.agent == self._id and a.state != "finished"]
+        now = (agent, tuple(v.number for v in versions), tuple((a.id, a.state) for a in going))
+        if now == self._drawn:
+            return
+        self._drawn = now
+        self._box.clear()
+        with self._box:
+            with El("div"):
+                El("h1", agent.name, "wrap")
+                El(
+                    "p",
+                    f"Version {agent.version} predicts now. Method {agent.method}, {agent.width} features.",
+                    "soft",
+                )
+            with El("section", classes="card", aria_label="Classes"):
+                El("h2", f"{len(agent.classes)} classes")
+                El("p", some(agent.classes, 60), "wrap")
+            with El("section", classes="card", aria_label="Versions"):
+                El("h2", "Versions")
+                self._table(versions)
+            if going:
+                with El("section", classes="card", aria_label="Adaptations"):
+                    El("h2", "Under way")
+                    _going(going)
+
+    def _table(self, versions: Sequence[VersionRecord]) -> None:
+        box = El("div", classes="scroll", tabindex="0", role="region", aria_label="Table of versions")
+        with box, El("table", classes="table"):
+            with El("thead"), El("tr"):
+                for name, kind in _COLUMNS.items():
+                    with El("th", name, kind, scope="col"):
+                        El("span", "" if name else "Actions", "hidden-text")
+            with El("tbody"):
+                for version in sorted(versions, key=lambda v: -v.number):
+                    self._row(version)
+
+    def _row(self, version: VersionRecord) -> None:
+        first = version.parent is None
+        with El("tr", data_version=str(version.number)):
+            with El("td"), El("div", classes="line"):
+                El("b", str(version.number))
+                if version.current:
+                    El("span", "current", "badge lit")
+                if not first:
+                    El("span", f"from {version.parent}", "soft")
+            El("td", day(version.created_at))
+            El("td", some(version.classes if first else version.new_classes, 12) or "no new class", "wrap")
+            El("td", "" if first else str(version.labels_used), "number")
+            El("td", "" if first else str(version.pseudo_labels), "number")
+            held_out = f"{percent(version.held_out_accuracy)} of {version.held_out}" if version.held_out else ""
+            El("td", held_out, "number")
+            El("td", percent(version.suggestions_right), "number")
+            with El("td"), El("div", classes="line"):
+                if version.adaptation is not None:
+                    link("Report", f"/api/adaptations/{version.adaptation}/report", target="_blank")
+                if not version.current and self._viewer.may(Role.admin):
+                    button("Roll back", aria_label=f"Roll back to version {version.number}").on(
+                        "click", lambda: self._roll_back(version.number)
+                    )
+
+    async def _roll_back(self, number: int) -> None:
+        sure = f"Make version {number} the one that predicts? Nothing is deleted, and you can come back."
+        if not await confirmed(sure, "Roll back"):
+            return
+        if await tried(self._viewer.now, Role.admin) is None:
+            return
+        await tried(self._viewer.workspace.roll_back, self._id, number)
+        await self.refresh()
+
+
+def _going(adaptations: Sequence[AdaptationRecord]) -> None:
+    for adaptation in adaptations:
+        with El("div", classes="line"):
+            link(f"Adaptation {adaptation.id}", f"/adaptations/{adaptation.id}")
+            El("span", adaptation.state, "badge")
+            El("span", adaptation.next, "soft wrap")

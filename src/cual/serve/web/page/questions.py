@@ -1,0 +1,239 @@
+"""The question page: a board of questions by suggested class, answered by keyboard. It decides nothing."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from nicegui import ui
+from nicegui.events import GenericEventArguments
+from starlette.requests import Request
+
+from cual.data.labels import SKIP, Skip
+from cual.errors import CualError
+from cual.serve.rules.records import AdaptationRecord, QuestionRecord, Role
+from cual.serve.web.page.adaptation_frame import AdaptationPage, adaptation_frame
+from cual.serve.web.page.board import Act, Board, Keys, Tile
+from cual.serve.web.page.class_panel import ClassPanel
+from cual.serve.web.page.desks import Desks, fair_share, too_many
+from cual.serve.web.page.elements import El, actions
+from cual.serve.web.page.help import help_dialog
+from cual.serve.web.page.keymap import COMMANDS
+from cual.serve.web.page.recent import recent
+from cual.serve.web.page.routes import page
+from cual.serve.web.page.stages import Stage
+from cual.serve.web.page.viewer import Viewer, asked, complain
+from cual.types import Label
+
+GRACE = 2.0
+"""Seconds between the last answer of a round and the learner's start, in which it can still be undone."""
+_LOOK_AGAIN = 5.0
+"""Seconds after which the desk asks again what is lent to it: loans end, and others may have answered."""
+
+desks = Desks()
+
+
+def add_page() -> None:
+    @page("/adaptations/{id}")
+    async def questions_page(request: Request, id: int) -> None:  # pyright: ignore[reportUnusedFunction]
+        viewer = Viewer.of(request)
+        async with adaptation_frame(viewer, id, "Questions") as held:
+            desk = QuestionDesk(held)
+            held.poll(desk.refresh)
+            ui.context.client.on_connect(desk.sit)
+            ui.context.client.on_delete(desk.leave)
+
+
+class QuestionDesk:
+    """One person in front of the open questions of one adaptation."""
+
+    def __init__(self, page: AdaptationPage) -> None:
+        self._page, self._record, self._samples = page, page.record, page.samples
+        self._viewer = viewer = page.viewer
+        self._workspace, self.person = viewer.workspace, viewer.person
+        self._one_at_a_time = asyncio.Lock()
+        self._looked = 0.0
+        self._numbers: dict[int, int] = {}
+        self._together: list[int] = []
+        self._suggested: list[Label] = []
+        self._round = -1
+        self._answers = viewer.may(Role.annotator)
+        self._keys = Keys(COMMANDS if self._answers else {"?": "help"}, ("answer", "unsure", "skip"))
+        self._keys.on_act(self._act)
+        self._help = help_dialog()
+        with El("div", classes="desk"):
+            with El("div"):
+                self._stage = Stage(viewer, page.record.id, self.refresh)
+                self._board = Board(texts=self._samples.kind != "pictures")
+            with El("aside", classes="panel", data_keys="", aria_label="Answer").set() as panel:
+                self._panel = panel
+                self._classes = ClassPanel(self._keys)
+                self._note = El("div", classes="note")
+                actions(COMMANDS, _MEANING)
+        if not self._answers:
+            self._note.say("You can look, but not answer.")
+
+    @property
+    def held(self) -> int:
+        return len(self._board)
+
+    def sit(self) -> None:
+        if self._answers:
+            desks.sit(self._workspace, self._record.id, self)
+
+    async def leave(self) -> None:
+        """Whoever closes the page leaves its questions to others, unless it is open elsewhere as well."""
+        here = (self._workspace, self._record.id)
+        desks.leave(*here, self)
+        if self._answers and len(self._board) and self.person.id not in desks.held(*here):
+            await asked(self._workspace.give_back, self._record.id, self.person, self._board.ids)
+
+    async def refresh(self, record: AdaptationRecord) -> None:
+        """Show what the workspace says now; asked again, for an answer may have come in while we waited."""
+        async with self._one_at_a_time:
+            await self._show(await recent.get(self._workspace, record.id))
+
+    async def _show_now(self, record: AdaptationRecord | None = None) -> None:
+        """Show what is true after a change of ours, without waiting for the next poll."""
+        record = record or await asked(self._workspace.adaptation, self._record.id)
+        recent.put(self._workspace, record)
+        await self._show(record)
+
+    async def _show(self, record: AdaptationRecord) -> None:
+        if record.round != self._round:
+            self._round, self._numbers = record.round, {}
+        self._record = record
+        self._page.status.show(record)
+        self._panel.set_visibility(record.state in ("asking", "thinking") and self._answers)
+        if record.state != "asking":
+            self._board.show([])
+        elif not self._answers:
+            await self._look_only()
+        else:
+            await self._fill()
+        self._classes.show(record.suggested_classes, record.new_classes, self._suggested)
+        self._stage.show(record, len(self._board))
+
+    async def _fill(self) -> None:
+        """Have a fair share of the open questions on the desk, and hand on what is too much."""
+        record, now = self._record, time.monotonic()
+        held = {**desks.held(self._workspace, record.id), self.person.id: len(self._board)}
+        n = fair_share(record.open, held, self.person.id)
+        surplus = too_many(record.open, held, self.person.id)
+        if surplus:
+            handed = self._board.ids[-surplus:]
+            await asked(self._workspace.give_back, record.id, self.person, handed)
+            self._board.remove(handed)
+            self._note.say(f"{len(handed)} questions went to somebody else.")
+        elif len(self._board) < min(n, record.open) or now - self._looked > _LOOK_AGAIN:
+            self._looked = now
+            await self._lay_out(
+                await asked(self._workspace.lend, record.id, self.person, max(n, len(self._board)))
+            )
+
+    async def _look_only(self) -> None:
+        if len(self._board) == self._record.open and time.monotonic() - self._looked < _LOOK_AGAIN:
+            return
+        self._looked = time.monotonic()
+        everything = await asked(self._workspace.questions, self._record.id)
+        here = [q for q in everything if q.round == self._record.round and not q.answered]
+        await self._lay_out(here[:96])
+
+    async def _lay_out(self, questions: Sequence[QuestionRecord]) -> None:
+        self._suggested = [q.suggestion for q in questions if q.suggestion is not None]
+        groups = {q.suggestion: None for q in questions}
+        in_groups = [q for suggestion in groups for q in questions if q.suggestion == suggestion]
+        texts = await self._samples.words([q.row for q in questions if q.id not in self._board])
+        self._board.show([self._tile(q, texts) for q in in_groups])
+
+    def _tile(self, q: QuestionRecord, texts: dict[int, str]) -> Tile:
+        number = self._numbers.setdefault(q.id, len(self._numbers) + 1)
+        total = max(self._record.asked_in_round, number)
+        suggested = "no suggestion" if q.suggestion is None else f"suggested {q.suggestion}"
+        return Tile(
+            q.id,
+            "Looks new" if q.suggestion is None else f"Looks like {q.suggestion}",
+            f"question {number} of {total}, {suggested}",
+            self._samples.picture(q.row),
+            texts.get(q.row, str(q.sample)),
+            q.zone,
+        )
+
+    # -- what a person does ------------------------------------------------------------------------------------
+
+    async def _act(self, event: GenericEventArguments) -> None:
+        act = Act.read(event.args)
+        if act is None:
+            return
+        if act.verb == "help":
+            self._help.open()
+            return
+        async with self._one_at_a_time:
+            try:
+                self.person = await asked(self._viewer.now, Role.annotator)
+                await self._do(act)
+            except CualError as error:
+                complain(error)
+                self._keys.restore(act.ids)
+                await self._show_now()
+            except Exception:
+                complain("it could not be saved; try again")
+                self._keys.restore(act.ids)
+                raise
+
+    async def _do(self, act: Act) -> None:
+        ids = [id for id in act.ids if id in self._board]
+        if act.verb == "correct":
+            ui.navigate.to(f"/adaptations/{self._record.id}/answers")
+        elif act.verb == "undo":
+            await self._undo()
+        elif not ids:
+            self._say("Nothing is selected.")
+        elif act.verb == "skip":
+            await asked(self._workspace.give_back, self._record.id, self.person, ids)
+            self._board.remove(ids)
+            self._say(f"{_many(ids)} left for later or for others.")
+            await self._show_now()
+        elif act.verb == "unsure":
+            await self._answer(ids, SKIP)
+        elif act.verb == "answer" and (label := self._classes.chosen(act)) is not None:
+            await self._answer(ids, label)
+
+    async def _answer(self, ids: list[int], label: Label | Skip) -> None:
+        answers = dict.fromkeys(ids, label)
+        record = await asked(self._workspace.answer, self._record.id, self.person, answers, GRACE)
+        self._board.remove(ids)
+        self._together.append(len(ids))
+        said = "Cannot tell" if isinstance(label, Skip) else str(label)
+        self._say(f"{_many(ids)}: {said}. z undoes.")
+        await self._show_now(record)
+
+    async def _undo(self) -> None:
+        """Take back what was answered last; what was answered in one go is taken back in one go."""
+        n = self._together.pop() if self._together else 1
+        undone = [await asked(self._workspace.undo, self._record.id, self.person) for _ in range(n)]
+        self._looked = 0.0
+        await self._show_now()
+        texts = await self._samples.words([q.row for q in undone])
+        for question in undone:
+            self._board.add(self._tile(question, texts))
+        self._stage.show(self._record, len(self._board))
+        self._keys.focus(undone[-1].id)
+        self._say(f"Undone: {_many(undone)} open again.")
+
+    def _say(self, text: str) -> None:
+        self._note.say(text)
+        self._page.frame.announce(text)
+
+
+def _many(ids: Sequence[object]) -> str:
+    return "1 question" if len(ids) == 1 else f"{len(ids)} questions"
+
+
+_MEANING = {
+    "skip": "Leave it for later or for somebody else",
+    "unsure": "Nobody can tell from this: costs nothing, is not asked again",
+    "undo": "Take back the last answer",
+    "correct": "See and correct earlier answers",
+    "all": "Select all of this group",
+    "help": "All keys",
+}

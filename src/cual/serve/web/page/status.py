@@ -1,0 +1,86 @@
+"""The strip that is always visible: labels spent, this round's questions, what happens next, what is left."""
+
+from cual.serve.rules.records import AdaptationRecord, Progress
+from cual.serve.web.page.elements import El
+from cual.serve.web.page.frame import Frame
+
+
+class Status:
+    """Shows an `AdaptationRecord`; `show` it again whenever it may have changed."""
+
+    def __init__(self, frame: Frame) -> None:
+        self._frame = frame
+        self._last: tuple[object, ...] = ()
+        frame.strip.set(hidden=None).classes("status")
+        with frame.strip, El("div", classes="status-in"):
+            with El("div"):
+                self._budget = El("div")
+                self._meter = Meter("Labels spent")
+            with El("div"):
+                self._round = El("div")
+                self._round_meter = Meter("Answered in this round")
+            with El("div", classes="next"):
+                self._next = El("div", classes="wrap")
+                self._outlook = El("div", classes="outlook soft wrap")
+                self._work = Meter("The learner's progress")
+            self.buttons = El("div", classes="line")
+
+    def show(self, record: AdaptationRecord) -> None:
+        left = record.budget - record.spent
+        self._budget.say(f"{record.spent} of {record.budget} labels spent, {left} left")
+        self._meter.show(record.spent, record.budget)
+        self._round.say(round_text(record))
+        self._round_meter.show(record.answered_in_round, record.asked_in_round)
+        self._round_meter.set_visibility(record.asked_in_round > 0)
+        self.buttons.set_visibility(record.state in ("asking", "thinking") and record.ended is None)
+        thinking = record.state == "thinking"
+        self._next.say(" ".join(part for part in (record.next, stage_text(record.progress)) if part))
+        self._outlook.say(record.outlook or "")
+        self._outlook.set_visibility(record.outlook is not None)
+        self._work.set_visibility(thinking)
+        if thinking:
+            self._work.follow(record.progress)
+        if (record.state, record.round) != self._last:  # not with every answer: that is announced by itself
+            self._last = (record.state, record.round)
+            self._frame.announce(record.next)
+
+
+class Meter(El):
+    """A thin bar with a name, for eyes and for screen readers."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__("div", classes="meter", role="progressbar", aria_label=name)
+        with self:
+            self._fill = El("div")
+
+    def show(self, done: float, total: float) -> None:
+        share = 0.0 if total <= 0 else min(1.0, done / total)
+        self.set(aria_valuenow=round(done), aria_valuemin=0, aria_valuemax=max(1, round(total)))
+        self.classes(remove="unknown")
+        style = {"width": f"{share:.1%}"}
+        if self._fill.style != style:
+            self._fill.style(f"width: {share:.1%}")
+
+    def follow(self, progress: Progress | None) -> None:
+        """A job's progress, or only that there is one."""
+        if progress is not None and progress.total > 0:
+            self.show(progress.done, progress.total)
+        else:
+            self.classes("unknown").set(aria_valuenow=None)
+
+
+def round_text(record: AdaptationRecord) -> str:
+    """How far the round is.
+
+    One round asks several questions; before the first there is nothing to count.
+    """
+    if record.round < 0 or not record.asked_in_round:
+        return "No questions yet" if record.round < 0 else f"Round {record.round + 1}"
+    return f"Round {record.round + 1}: {record.answered_in_round} of {record.asked_in_round} answered"
+
+
+def stage_text(progress: Progress | None) -> str:
+    if progress is None:
+        return ""
+    count = f" {progress.done} of {progress.total}" if progress.total > 1 else ""
+    return f"({progress.stage}{count})"
