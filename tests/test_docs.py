@@ -4,31 +4,24 @@ import json
 import re
 import subprocess
 import sys
-import textwrap
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from cual.acquisition import acquisitions
-from cual.heads import heads
-from cual.methods import SCORES, Method, methods
-from cual.pseudo_labels import pseudo_labels
-from cual.registry import Registry
+from cual.methods import AXES, Method, methods
+from cual.registry import Registry, options_of, to_json
 from cual.uncertainty import uncertainties
 
 ROOT = Path(__file__).parents[1]
 COMPONENTS = (ROOT / "docs" / "components.md").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-OPTIONS = [f.name for f in fields(Method) if f.name not in ("name", "summary")]
-AXES = {
-    "uncertainties": uncertainties,
-    "acquisitions": acquisitions,
-    "pseudo-label rules": pseudo_labels,
-    "heads": heads,
-    "methods": methods,
-}
+CUAL_PLUS = (ROOT / "docs" / "cual-plus.md").read_text(encoding="utf-8")
+FIELDS = [f.name for f in fields(Method) if f.name not in ("name", "summary")]
+REGISTRIES: dict[str, Registry[Any]] = {**AXES, "learner.uncertainty": uncertainties, "methods": methods}
 
 
 def test_the_readme_example_runs_in_fifteen_lines(capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,28 +36,43 @@ def test_the_readme_example_runs_in_fifteen_lines(capsys: pytest.CaptureFixture[
     assert float(accuracy) > 0.9
 
 
-def test_the_strategy_of_the_contributing_page_works(tmp_path: Path) -> None:
-    (indented,) = re.findall(r"```python\n(.*?)```", CONTRIBUTING, flags=re.DOTALL)
-    file = tmp_path / "bottom.py"
-    file.write_text(textwrap.dedent(indented), encoding="utf-8")
-    run = "import bottom, doctest; print(doctest.testmod(bottom))"
-    told = subprocess.run([sys.executable, "-c", run], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert told.stdout == "TestResults(failed=0, attempted=2)\n"
+@pytest.mark.parametrize(("title", "name"), [("A strategy", "Bottom"), ("A head", "NearestMean")])
+def test_the_parts_of_the_contributing_page_work(title: str, name: str, tmp_path: Path) -> None:
+    """In a process of their own: what is registered there is not registered here."""
+    (code,) = re.findall(rf"### {title}\n(?:(?!###).)*?```python\n(.*?)```", CONTRIBUTING, flags=re.DOTALL)
+    (tmp_path / "mine.py").write_text(code, encoding="utf-8")
+    lines = (
+        "import mine, doctest",
+        "from cual.checks import checks",
+        f"for _, check in checks(mine.{name}): check()",
+        "print(doctest.testmod(mine))",
+    )
+    command = [sys.executable, "-c", "\n".join(lines)]
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    assert re.fullmatch(r"TestResults\(failed=0, attempted=\d+\)\n", process.stdout)
 
 
-@pytest.mark.parametrize("axis", AXES)
+@pytest.mark.parametrize("axis", REGISTRIES)
 def test_the_components_page_names_everything_that_is_registered(axis: str) -> None:
-    registry: Registry[object] = AXES[axis]
-    assert [name for name in registry if f"`{name}`" not in COMPONENTS] == []
+    assert [name for name in REGISTRIES[axis] if f"`{name}`" not in COMPONENTS] == []
 
 
 def test_the_components_page_names_nothing_else() -> None:
     """First cells of its tables are names of components."""
     named = set(re.findall(r"^\| `(.*?)` \|", COMPONENTS, flags=re.MULTILINE))
-    assert named == {name for registry in AXES.values() for name in registry} | set(SCORES)
+    assert named == {name for registry in REGISTRIES.values() for name in registry}
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/components.md"])
+def test_the_contributing_page_has_a_row_for_every_axis() -> None:
+    (table,) = re.findall(r"\| axis \| option .*?\n\n", CONTRIBUTING, flags=re.DOTALL)
+    named = set(re.findall(r"`([\w.]+)`", " ".join(row.split("|")[2] for row in table.splitlines()[2:] if row)))
+    assert named == {*AXES, "learner.uncertainty", "method"}
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/components.md", "docs/cual-plus.md"]
+)
 def test_files_that_the_pages_name_exist(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     named = re.findall(r"`((?:src|tests|benchmarks|docs)/[\w./-]+)`", text)
@@ -76,31 +84,74 @@ def test_files_that_the_pages_name_exist(page: str) -> None:
 
 def test_the_components_page_says_what_each_method_changes() -> None:
     rows = re.findall(r"^\| `([\w-]+)` \|[^|]*\| ([^|]*) \| `src/cual/methods/", COMPONENTS, flags=re.MULTILINE)
-    cual = methods["cual"]
-    expected: dict[str, str] = {}
-    for name in methods:
-        changed = [o for o in OPTIONS if getattr(methods[name], o) != getattr(cual, o)]
-        written = [f"`{o}={shown(getattr(methods[name], o))}`" for o in changed]
-        expected[name] = ", ".join(written) or "nothing"
+    expected = {name: ", ".join(f"`{c}`" for c in changes(methods[name])) or "nothing" for name in methods}
     assert dict(rows) == expected
 
 
-def test_the_components_page_says_the_defaults() -> None:
-    (table,) = re.findall(r"\| option \| default .*?\n\n", COMPONENTS, flags=re.DOTALL)
-    told: dict[str, str] = {}
-    for names, values in re.findall(r"^\| (\w[\w, ]*) \| (`[^|]*`) \|", table, flags=re.MULTILINE):
-        told |= dict(zip(names.split(", "), values.replace("`", "").split(", "), strict=True))
+def changes(method: Method) -> Iterator[str]:
+    """What differs from `cual`: another part, and options of it that are not its defaults."""
+    for name in FIELDS:
+        value = getattr(method, name)
+        usual = getattr(methods["cual"], name)
+        if name in AXES and value is not None:
+            if type(value) is not type(usual):
+                yield f"{name}={shown(AXES[name].name_of(value))}"
+                usual = type(value)()
+            for option, changed in options_of(value).items():
+                if shown(changed) != shown(getattr(usual, option)):
+                    yield f"{name}.{option}={shown(changed)}"
+        elif value != usual:
+            yield f"{name}={shown(value)}"
+
+
+def option_rows() -> list[tuple[str, str, str]]:
+    """The rows of the table of options: option, what has it, and its default."""
+    (table,) = re.findall(r"\| option \| of \| default .*?\n\n", COMPONENTS, flags=re.DOTALL)
+    rows = re.findall(r"^\| (\w[\w., ]*) \| (.*?) \| `(.*?)` \| \S.* \|$", table, flags=re.MULTILINE)
+    assert len(rows) == table.count("\n|") - 1, "a row of the table is not understood"
+    return [(name, of.strip("`"), default) for names, of, default in rows for name in names.split(", ")]
+
+
+def test_the_components_page_has_a_row_for_every_option_with_its_default() -> None:
     default = Method(name="")
-    expected = {option: shown(getattr(default, option)) for option in OPTIONS}
-    assert told == expected
+    expected = [(name, "every method", shown(getattr(default, name))) for name in FIELDS]
+    for axis, registry in REGISTRIES.items():
+        if axis == "methods":
+            continue
+        for part in registry:
+            options = options_of(registry[part]())
+            expected += [(f"{axis}.{name}", part, shown(value)) for name, value in options.items()]
+    assert sorted(option_rows()) == sorted(expected)
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_every_option_of_every_method_is_on_the_components_page(name: str) -> None:
+    method = methods[name]
+    listed = {(option, of) for option, of, _ in option_rows()}
+    for option in method.options():
+        axis = option.partition(".")[0]
+        part = getattr(method, axis, None)
+        of = AXES[axis].name_of(part) if "." in option else "every method"
+        assert (option, of) in listed
+
+
+def test_the_page_of_cual_plus_names_options_that_it_has() -> None:
+    axes = "|".join(AXES)
+    named = set(re.findall(rf"`((?:{axes})\.\w+)`", CUAL_PLUS))
+    assert len(named) > 15
+    assert named <= methods["cual-plus"].options().keys()
 
 
 def test_the_components_page_knows_every_way_to_end() -> None:
-    code = (ROOT / "src/cual/adaptation.py").read_text(encoding="utf-8")
-    ways = re.findall(r'ended = "(.*?)"', code)
-    assert len(ways) > 3
+    code = (ROOT / "src/cual/loop/machine.py").read_text(encoding="utf-8")
+    ways = re.findall(r'ended(?:\(|=|": )"(.*?)"', code)
+    assert len(ways) == COMPONENTS[COMPONENTS.index("| said | because |") :].count("\n| ") - 1
     assert [way for way in ways if f"| {way} |" not in COMPONENTS] == []
 
 
 def shown(value: object) -> str:
+    """A value as the pages write it: a part by its name."""
+    for registry in (*AXES.values(), uncertainties):
+        if any(registry[name] is type(value) for name in registry):
+            return json.dumps(to_json(value)["name"])
     return json.dumps(value) if isinstance(value, str) else repr(value)
