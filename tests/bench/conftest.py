@@ -10,7 +10,8 @@ import torch
 
 from cual.bench.jobs import run
 from cual.bench.settings import Setting
-from cual.data.features import Features, write
+from cual.data.files import write
+from cual.data.table import Table
 from cual.types import Row
 
 SMALL = {"head": {"hidden": 32, "epochs": 3}}
@@ -26,13 +27,13 @@ def _one_thread():
 
 
 @pytest.fixture(scope="session")
-def blobs() -> Features:
+def blobs() -> Table:
     """Seven classes of 40 samples that overlap a little, wider than there are samples to fit a class on."""
     rng = np.random.default_rng(0)
     centres = rng.normal(0, 0.5, (7, 48))
     y = np.repeat(np.arange(7), 40)
     names = tuple(f"kind {c}" for c in "abcdefg")
-    return Features((centres[y] + rng.normal(0, 1, (280, 48))).astype(np.float16), y, class_names=names)
+    return Table((centres[y] + rng.normal(0, 1, (280, 48))).astype(np.float16), y, class_names=names)
 
 
 @pytest.fixture(scope="session")

@@ -150,10 +150,11 @@ def test_another_run_does_not_mix_into_a_folder(setting, whole, change):
 
 
 def test_other_features_of_the_same_name_do_not_mix(setting, whole, blobs, tmp_path):
-    from cual.data.features import Features, write
+    from cual.data.files import write
+    from cual.data.table import Table
 
     other = tmp_path / "blobs.npz"
-    write(other, Features(blobs.X + 1, blobs.y, class_names=blobs.class_names))
+    write(other, Table(blobs.X + 1, blobs.y, class_names=blobs.class_names))
     with pytest.raises(BadOption, match="features_sha256"):
         run(replace(setting, features=str(other)), whole)
 

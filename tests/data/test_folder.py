@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cual import Agent
-from cual.data.features import read
+from cual.data.files import read
 from cual.data.folder import FeaturesFolder, FeaturesWriter, Made, is_features_folder
 from cual.data.pool import Pool
 from cual.errors import (
@@ -104,7 +104,7 @@ def test_appending_later_keeps_what_is_there(tmp_path):
     assert before.X[3].tolist() != [7.0] * 4
     assert len(after) == 11
     assert after.X[after.row_of["3.jpg"]].tolist() == [7.0] * 4
-    assert after.features().y is None  # not every row has a label
+    assert after.table().y is None  # not every row has a label
     assert np.array_equal(np.asarray(after.X), after.X[:])
 
 

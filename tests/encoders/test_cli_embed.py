@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from cual.agent import Agent
 from cual.cli import app
-from cual.data.features import read
+from cual.data.files import read
 
 COLOURS = {"red": (200, 30, 30), "green": (30, 200, 30), "blue": (30, 30, 200)}
 

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cual.data.features import Features, read, write
+from cual.data.files import read, write
 from cual.data.folder import FeaturesFolder
+from cual.data.table import Table
 from cual.encoders import FunctionEncoder, Setup, features_of
 from cual.encoders.embedding import embed
 from cual.encoders.sources import Item, Source, open_source
@@ -121,7 +122,7 @@ def test_refusals(folder, tmp_path):
             tmp_path / "f",
         )
     twice = Source(folder, "image", [open_source(folder).items[0]] * 2)
-    with pytest.raises(DuplicateIds, match=r"'a/0\.png' occurs twice"):
+    with pytest.raises(DuplicateIds, match=r"'a/0\.png' stands in .* rows"):
         embed(twice, ENCODER, tmp_path / "f")
     embed(open_source(folder), ENCODER, tmp_path / "f")
     other = FunctionEncoder(colours, "colours", version="2")
@@ -223,7 +224,7 @@ def test_features_of_text_and_of_features(tmp_path):
     features = features_of(tmp_path / "t.csv", "python:toy:letters?kind=text", tmp_path / "cache", Setup())
     assert features.labels().tolist() == ["x", "y"]
     assert features.X[:].tolist() == [[1, 1, 1, 0, 0, 3], [0, 1, 1, 1, 0, 3]]
-    write(tmp_path / "f.npz", Features(np.eye(2)))
+    write(tmp_path / "f.npz", Table(np.eye(2)))
     assert features_of(tmp_path / "f.npz").X.shape == (2, 2)
     folder = next((tmp_path / "cache").iterdir())
     assert read(folder).sha256() == features_of(folder).sha256()

@@ -8,7 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cual.cli import app
-from cual.data.features import Features, read, write
+from cual.data.files import read, write
+from cual.data.table import Table
 
 IMAGES = Path(__file__).parents[3] / "shared" / "data" / "eurosat-images"
 
@@ -22,7 +23,7 @@ def cual(*arguments):
 def part(features, rows, path):
     """Some rows as a file of their own, without labels unless they are to be learned from."""
     labelled = features.y[rows] if path.stem in ("first", "test") else None
-    write(path, Features(features.X[rows], labelled, features.ids[rows], encoder=features.encoder))
+    write(path, Table(features.X[rows], labelled, features.ids[rows], encoder=features.encoder))
     return path
 
 

@@ -15,8 +15,9 @@ from typer.testing import CliRunner
 
 from cual.agent import Agent
 from cual.cli import app
-from cual.data.features import Features, read, write
+from cual.data.files import read, write
 from cual.data.folder import FeaturesWriter, Made
+from cual.data.table import Table
 from cual.encoders import Setup, base, features_of, make
 from cual.encoders.base import trusted
 from cual.encoders.vit import DINO, ViTS16
@@ -154,7 +155,7 @@ def test_features_do_not_decide_what_runs(here, heard):
     X = np.concatenate([np.full((20, WIDTH), c) + np.eye(20, WIDTH) for c in (0, 3)])
     labels = ["a"] * 20 + ["b"] * 20
     fingerprint = f"python:photos/.thumbs.py:f@{HASH}"
-    write(here / "features.npz", Features(X, np.array(labels), encoder=fingerprint))
+    write(here / "features.npz", Table(X, np.array(labels), encoder=fingerprint))
     with FeaturesWriter(here / "features", WIDTH, made=Made(fingerprint)) as writer:
         writer.append(X, [f"{i}" for i in range(40)], labels)
     for number, features in enumerate(("features.npz", "features")):

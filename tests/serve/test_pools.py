@@ -12,8 +12,9 @@ import pytest
 from PIL import Image
 
 from cual import Agent, Pool
-from cual.data.features import Features, write
+from cual.data.files import write
 from cual.data.folder import FeaturesWriter, Made
+from cual.data.table import Table
 from cual.encoders import encoders
 from cual.encoders.base import Setup
 from cual.errors import BadFeatures, BadOption, NotAllowed, NotFound
@@ -193,7 +194,7 @@ def test_a_table_of_text(workspace: Workspace, tmp_path: Path) -> None:
 
 def test_features_of_a_file(workspace: Workspace, tmp_path: Path) -> None:
     X = np.random.default_rng(0).normal(size=(9, 6)).astype(np.float16)
-    write(tmp_path / "data" / "x.npz", Features(X, ids=np.array([f"s{i}" for i in range(9)])))
+    write(tmp_path / "data" / "x.npz", Table(X, ids=np.array([f"s{i}" for i in range(9)])))
     record = prepared(workspace, "x", tmp_path / "data" / "x.npz", agent_of(workspace))
     assert (record.state, record.kind, record.size) == ("ready", "features", 9)
     with pytest.raises(NotFound):
@@ -347,7 +348,7 @@ def test_uploads_are_taken_over(workspace: Workspace, tmp_path: Path) -> None:
     work_until_idle(workspace)
     assert (workspace.pool(record.id).state, workspace.pool(record.id).size) == ("ready", 2)
     assert not (workspace.home.pool_folder(record.id) / "source").exists()
-    write(workspace.uploads / "x.npz", Features(np.eye(6)))
+    write(workspace.uploads / "x.npz", Table(np.eye(6)))
     record = prepared(workspace, "also sent", workspace.uploads / "x.npz", agent)
     assert (record.state, record.size) == ("ready", 6)
 
@@ -371,7 +372,7 @@ def test_the_map_holds_the_two_widest_directions(shape: tuple[int, int]) -> None
 
 
 def test_wrong_width_fails(workspace: Workspace, tmp_path: Path) -> None:
-    write(tmp_path / "data" / "x.npz", Features(np.eye(4)))
+    write(tmp_path / "data" / "x.npz", Table(np.eye(4)))
     record = prepared(workspace, "x", tmp_path / "data" / "x.npz", agent_of(workspace))
     assert record.state == "failed"
     assert "4 wide" in (record.error or "")

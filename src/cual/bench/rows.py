@@ -10,7 +10,7 @@ from cual.agent import Agent
 from cual.bench.annotators import Recorded
 from cual.bench.measures import aupr, auroc, class_accuracy, confusion
 from cual.bench.streams import Stream, Task
-from cual.data.features import Features
+from cual.data.table import Table
 from cual.loop.adaptation import Adaptation
 from cual.types import AnyArray, Label, Row
 
@@ -26,7 +26,7 @@ class Truth:
     codes: AnyArray
 
     @classmethod
-    def of(cls, features: Features) -> "Truth":
+    def of(cls, features: Table) -> "Truth":
         labels = features.labels()
         names, codes = np.unique(labels, return_inverse=True)
         return cls(labels, names, codes)
@@ -102,9 +102,7 @@ def round_rows(
     return out
 
 
-def evaluation_row(
-    agent: Agent, features: Features, stream: Stream, task: int, truth: Truth, last: bool
-) -> Row:
+def evaluation_row(agent: Agent, features: Table, stream: Stream, task: int, truth: Truth, last: bool) -> Row:
     """How the agent does on the test rows of all classes introduced so far; an undiscovered class counts 0."""
     rows = stream.test_rows(task)
     classes = truth.classes(stream.introduced(task))

@@ -15,7 +15,7 @@ from cual.bench.folder import RunFolder
 from cual.bench.rows import Truth, evaluation_row, learning_row
 from cual.bench.settings import Setting, load_features
 from cual.bench.streams import Stream, Task, make_stream
-from cual.data.features import Features
+from cual.data.table import Table
 from cual.loop.adaptation import Adaptation
 from cual.types import Row
 
@@ -26,7 +26,7 @@ ORACLE = "oracle"
 class Data:
     """A setting's features and true labels."""
 
-    features: Features
+    features: Table
     truth: Truth
 
     def stream(self, setting: Setting, seed: int) -> Stream:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from cual.bench.streams import Protocol
-from cual.data.features import Features, read
+from cual.data.files import read
+from cual.data.table import Table
 from cual.errors import BadFile, BadOption
 from cual.methods import methods as known_methods
 from cual.types import Row
@@ -101,18 +102,18 @@ def check_features(settings: Iterable[Setting]) -> None:
         raise BadFile("\n".join(messages))
 
 
-def load_features(features: str) -> Features:
+def load_features(features: str) -> Table:
     """A features file, or the digits."""
     return digits() if features == DIGITS else read(features)
 
 
-def digits() -> Features:
+def digits() -> Table:
     """scikit-learn's 1,797 digits of 8 × 8 pixels, scaled to 0 … 1; the class names are the digits."""
     import numpy as np
     from sklearn.datasets import load_digits
 
     bunch = cast(Any, load_digits())
-    return Features(
+    return Table(
         (bunch.data / 16).astype(np.float32), bunch.target, class_names=tuple(str(name) for name in range(10))
     )
 

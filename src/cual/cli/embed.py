@@ -21,7 +21,7 @@ from cual.cli.output import Bars, counted, err, out, pairs
 from cual.errors import BadOption, Unavailable
 
 if TYPE_CHECKING:
-    from cual.data.features import Features
+    from cual.data.table import Table
     from cual.encoders.base import Setup
     from cual.encoders.embedding import Outcome
     from cual.encoders.sources import Source
@@ -132,7 +132,7 @@ def embed(
 
 def encoded(
     path: Path, encoder: str | None, weights: Path | None, device: str, known: str | None = None
-) -> "Features":
+) -> "Table":
     """Features of what a command was given; images and text are encoded as needed, with the cache reused.
 
     Parameters
@@ -144,7 +144,7 @@ def encoded(
     known
         Fingerprint of the agent's encoder. It decides where none is named, as far as a file may.
     """
-    from cual.data.features import read
+    from cual.data.files import read
     from cual.data.folder import is_features_folder
 
     if path.suffix in (".npz", ".npy") or not path.exists() or is_features_folder(path):
@@ -191,10 +191,11 @@ def _setup(device: str, precision: str, weights: Path | None, sha256: str | None
 def _as_file(source: "Source", folder: Path, file: Path) -> Path:
     """Turn a features folder into an .npz. Gives the file beside it that lists what was skipped."""
     import shutil
+    from dataclasses import replace
 
     import numpy as np
 
-    from cual.data.features import Features, write
+    from cual.data.files import write
     from cual.data.folder import FeaturesFolder
     from cual.encoders.embedding import SKIPPED, current
     from cual.errors import BadFile
@@ -205,11 +206,11 @@ def _as_file(source: "Source", folder: Path, file: Path) -> Path:
         shutil.copyfile(folder / SKIPPED, listed)
     # Only what the source has now: the folder may be left from a run on another one that was ended.
     try:
-        table = current(source, FeaturesFolder.open(folder)).features()
+        table = current(source, FeaturesFolder.open(folder)).table()
     except BadFile:  # not one could be read, which the list and the exit code say
         pass
     else:
-        write(file, Features(np.asarray(table.X), table.y, table.ids, encoder=table.encoder))
+        write(file, replace(table, X=np.asarray(table.X)))
     shutil.rmtree(folder)
     return listed
 

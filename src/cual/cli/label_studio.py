@@ -117,7 +117,7 @@ def adapt(
         before = Agent.load(agent, check_device(device))
         table = encoded(pool, encoder, weights, device, before.encoder)
         before.check_encoder(table.encoder, str(pool))
-        adaptation = open_task(folder, agent, before, Pool(table.X, table.ids), wanted, bars)
+        adaptation = open_task(folder, agent, before, Pool.of(table), wanted, bars)
         source = FolderSource(adaptation, folder, *showing(show or pool))
         try:
             bridge = _run(source, there, project, title, every, webhook, webhook_url, bars)

@@ -150,7 +150,7 @@ def adapt(
     before = Agent.load(agent, check_device(device))
     table = encoded(pool, encoder, weights, device, before.encoder)
     before.check_encoder(table.encoder, str(pool))
-    unlabelled = Pool(table.X, table.ids)
+    unlabelled = Pool.of(table)
     answers = None if labels is None else read_answers(labels, before.names, unlabelled.ids)
     kept = task or output.with_name(output.name + ".task")
     folder = kept if answers is None else task

@@ -10,7 +10,7 @@ import numpy as np
 
 from cual.agent import Agent
 from cual.cli.output import err
-from cual.data.features import Features
+from cual.data.table import Table
 from cual.errors import TooFewSamples
 from cual.storage import write_bytes
 from cual.types import Progress, Row
@@ -19,18 +19,18 @@ COLUMNS: tuple[str, ...] = ("id", "label", "probability", "novelty", "novel")
 AT_ONCE = 4096
 
 
-def predicted(agent: Agent, features: Features, progress: Progress) -> list[Row]:
+def predicted(agent: Agent, table: Table, progress: Progress) -> list[Row]:
     """One row per sample, in the order of the file; `novel` is empty where the agent can set no threshold."""
     try:
         threshold = agent.threshold.value
     except TooFewSamples as error:
         err.print(f"the column novel stays empty: {error}", style="yellow", highlight=False, soft_wrap=True)
         threshold = None
-    n = len(features)
-    ids = np.arange(n) if features.ids is None else features.ids
+    n = len(table)
+    ids = np.arange(n) if table.ids is None else table.ids
     rows: list[Row] = []
     for start in range(0, n, AT_ONCE):
-        X = features.X[start : start + AT_ONCE]
+        X = table.X[start : start + AT_ONCE]
         columns = (
             ids[start : start + AT_ONCE],
             agent.predict(X),

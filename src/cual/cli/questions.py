@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from rich.markup import escape
 
 from cual.cli.output import counted, out
-from cual.cli.reading import read_label
-from cual.data.labels import SKIP, Answer, ClassNames
+from cual.data.labels import SKIP, Answer, ClassNames, read_label
 from cual.errors import CualError
 from cual.loop import events
 from cual.loop.adaptation import Adaptation

@@ -1,4 +1,4 @@
-"""From what people type to what the library takes: budgets, options of a method, devices, labels, answers."""
+"""From what people type to what the library takes: budgets, options of a method, devices, answers."""
 
 import csv
 import json
@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from cual import options
-from cual.data.labels import SKIP, Answer, ClassNames
+from cual.data import columns
+from cual.data.labels import SKIP, Answer, ClassNames, read_label
 from cual.errors import BadBudget, BadFile, BadLabels, BadOption
 from cual.types import Label
 
@@ -71,24 +72,8 @@ def _part_options(part: str, given: Any) -> dict[str, Any]:
     return {"name": given} if isinstance(given, str) else options.named(part, given)
 
 
-def read_label(text: str, names: ClassNames) -> Label:
-    """A typed label in the type that the known classes have.
-
-    >>> read_label("3", ClassNames((0, 1))), read_label("3", ClassNames(("0", "1")))
-    (3, '3')
-    """
-    if names.names and isinstance(names.names[0], int):
-        try:
-            return names.check(int(text))
-        except ValueError:
-            raise BadLabels(
-                f"{text!r} is not a whole number, but the known classes are, for example {names.names[0]}"
-            ) from None
-    return names.check(text)
-
-
 def read_answers(path: Path, names: ClassNames, ids: Sequence[Label]) -> dict[Label, Answer]:
-    """Recorded answers: a CSV with the columns id and label; an empty label means "cannot tell".
+    """Recorded answers: a CSV with columns of ids and of labels; an empty label means "cannot tell".
 
     Ids that the pool does not have are left out: one file may serve many pools. That none is known is an error.
     """
@@ -113,16 +98,17 @@ def _rows(path: Path) -> Iterable[tuple[int, str, str]]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file, skipinitialspace=True)
         try:
-            missing = {"id", "label"} - set(reader.fieldnames or ())
-            if missing:
-                raise BadFile(
-                    f"{path} has no column {' and no column '.join(sorted(missing))}; it needs id,label"
-                )
+            names = list(reader.fieldnames or ())
+            ids = columns.column(path, names, None, columns.IDS)
+            labels = columns.column(path, names, None, columns.LABELS)
+            if ids is None or labels is None:
+                missing = [name for name, there in (("id", ids), ("label", labels)) if there is None]
+                raise BadFile(f"{path} has no column {' and no column '.join(missing)}; it needs id,label")
             for row in reader:
-                if row["label"] is None:
+                if row[labels] is None:
                     raise BadFile(
                         f"{path}, line {reader.line_num}: no label column; leave it empty (id,) to skip"
                     )
-                yield reader.line_num, row["id"], row["label"].strip()
+                yield reader.line_num, row[ids], row[labels].strip()
         except (UnicodeDecodeError, csv.Error) as error:
             raise BadFile(f"{path} is not a CSV file in UTF-8: {error}") from error

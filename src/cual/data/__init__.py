@@ -1,1 +1,1 @@
-"""Features and labels at the border: tables of them, on disk and in memory, checked once. Nothing learns here."""
+"""Features and labels at the border: tables on disk and in memory, checked once. Nothing learns here."""

@@ -1,6 +1,7 @@
-"""Class names at the border, integers inside: the one place that maps between them."""
+"""Class names at the border, integers inside: the one place that reads labels and maps between them."""
 
 import itertools
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -36,6 +37,8 @@ def as_label(value: Any) -> Label:
     if isinstance(value, str) and value:
         return str(value)
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        if abs(int(value)) >= 2**63:
+            raise BadLabels(f"a label is a whole number of at most 64 bits, not {value}")
         return int(value)
     what = "an empty string" if isinstance(value, str) else f"{value!r} ({type(value).__name__})"
     raise BadLabels(f"a label is a non-empty str or an int, not {what}")
@@ -112,6 +115,88 @@ def read_labels(y: Any, n: int) -> tuple[ClassNames, IntArray]:
         raise BadLabels("labels mix str and int; use one type for all")
     names = ClassNames(tuple(sorted(cast("set[str]", set(plain)))))
     return names, names.encode(plain)
+
+
+def read_label(text: str, names: ClassNames, longest: int | None = None) -> Label:
+    """A label that a person typed, in the type that the known classes have.
+
+    A known name is taken as it is; of any other, blanks at the ends and double ones are dropped.
+
+    Parameters
+    ----------
+    text
+        What was typed.
+    names
+        The known classes.
+    longest
+        How many characters a new name may have, where it must fit on a button.
+
+    >>> read_label(" 3", ClassNames((0, 1))), read_label("3", ClassNames(("0", "1")))
+    (3, '3')
+    >>> read_label(" barn  owl ", ClassNames(("cat",)))
+    'barn owl'
+    """
+    if text in names:
+        return text
+    name = " ".join(text.split())
+    if names.names and isinstance(names.names[0], int):
+        try:
+            number = int(name)
+        except ValueError:
+            raise BadLabels(
+                f"{text[:200]!r} is not a whole number, but the known classes are, for example {names.names[0]}"
+            ) from None
+        return as_label(number)
+    why = unreadable(name, longest)
+    if why and name not in names:
+        raise BadLabels(f"the name of a class {why}")
+    return name
+
+
+def recorded_label(value: Any) -> Label | None:
+    """A label as the cell of a table holds it: a whole number or a name; None where there is none.
+
+    >>> [recorded_label(value) for value in (3, 3.0, "cat", "", float("nan"))]
+    [3, 3, 'cat', None, None]
+    """
+    if value is None or value == "" or value != value:  # only NaN is not itself
+        return None
+    if isinstance(value, float) and value.is_integer():  # what pandas makes of numbers with gaps
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
+        return value
+    return as_text(str(value))
+
+
+def unreadable(name: str, longest: int | None = None) -> str:
+    """Why people could not read a name; nothing where they can.
+
+    >>> unreadable("barn owl"), unreadable(" "), unreadable("owl" * 40, longest=100)
+    ('', 'is empty', 'has 120 characters; at most 100 are allowed')
+    """
+    if not name.strip():
+        return "is empty"
+    if longest is not None and len(name) > longest:
+        return f"has {len(name)} characters; at most {longest} are allowed"
+    # Controls, halves of characters and line ends are not seen. The others turn the direction of what follows,
+    # so that a name can look like another.
+    unseen = ("Cc", "Cs", "Zl", "Zp")
+    turning = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+    if any(unicodedata.category(c) in unseen or c in turning for c in name):
+        return "holds control characters"
+    return ""
+
+
+def as_text(text: str) -> str:
+    r"""Text that every file can hold: bytes of a name that are no UTF-8 are written out.
+
+    >>> as_text(b"caf\xe9.jpg".decode(errors="surrogateescape"))
+    'caf\\xe9.jpg'
+    """
+    try:
+        return text.encode(errors="surrogateescape").decode(errors="backslashreplace")
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can hold
+        return text.encode(errors="replace").decode()
 
 
 def made_up(names: ClassNames) -> Label:

@@ -1,4 +1,4 @@
-"""Features at the border: checked once, then read in float32 chunks. Nothing here knows of classes."""
+"""Unlabelled features with their ids, read in float32 chunks. Nothing here knows of classes."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 
 from cual import storage
-from cual.errors import BadFeatures, DuplicateIds, EmptyPool
+from cual.data.ids import check_ids
+from cual.data.table import Table, check_rows
+from cual.errors import BadFeatures, EmptyPool
 from cual.types import AnyArray, ArrayLike, IntArray, Label, LazyRows
 
 CHUNK_BYTES = 64 * 2**20
@@ -27,20 +29,36 @@ class Pool:
         (n, d) array, memory map or tensor of any float type, or the `X` of a features folder.
     ids
         One id per row, str or int, no two alike; 0 … n−1 by default.
+    encoder
+        Fingerprint of the encoder that made `X`, where it is known; that of a features folder is.
 
     >>> pool = Pool(np.eye(3, dtype=np.float16), ids=["a", "b", "c"])
     >>> len(pool), pool.width, pool.take(np.array([2])).dtype
     (3, 3, torch.float32)
     """
 
-    def __init__(self, X: ArrayLike, ids: Sequence[Any] | AnyArray | None = None) -> None:
+    def __init__(
+        self, X: ArrayLike, ids: Sequence[Any] | AnyArray | None = None, encoder: str | None = None
+    ) -> None:
         self._data = _as_2d(X, "pool")
         if not len(self._data):
             raise EmptyPool("the pool holds no samples")
-        self.ids = _read_ids(ids, len(self._data))
+        n = len(self._data)
+        self.ids: tuple[Label, ...] = tuple(range(n)) if ids is None else check_ids(ids, n, "pool")
+        self.encoder = encoder_of(self._data) if encoder is None else encoder
+        """Fingerprint of the encoder that made the features, where it is known."""
         self._on_device: Tensor | None = None
         for rows in chunks(len(self), self.width):
             check_finite(_float32(self._data[rows]), "pool", offset=rows.start, ids=self.ids)
+
+    @classmethod
+    def of(cls, table: Table) -> "Pool":
+        """The rows of a table, with its ids and its encoder; labels are left behind.
+
+        >>> Pool.of(Table(np.eye(2), ids=np.array(["a", "b"]), encoder="dino-vits16@0123456789ab")).encoder
+        'dino-vits16@0123456789ab'
+        """
+        return cls(table.X, table.ids, table.encoder)
 
     def __len__(self) -> int:
         return len(self._data)
@@ -48,11 +66,6 @@ class Pool:
     @property
     def width(self) -> int:
         return int(self._data.shape[1])
-
-    @property
-    def encoder(self) -> str | None:
-        """Fingerprint of the encoder that made the features, where it is known."""
-        return encoder_of(self._data)
 
     @property
     def data(self) -> ArrayLike:
@@ -76,9 +89,10 @@ class Pool:
             yield part, self.take(rows[part], device)
 
     def save(self, path: Path) -> None:
-        """Write features and ids to one file, in the type they have; of a features folder, where it lies."""
+        """Write features, ids and encoder to one file; of a features folder, where it lies."""
+        body = {"ids": list(self.ids), "encoder": self.encoder}
         if isinstance(self._data, LazyRows):
-            storage.write(path, "pool", {"ids": list(self.ids), "folder": self._data.reference()}, {})
+            storage.write(path, "pool", body | {"folder": self._data.reference()}, {})
             return
         with warnings.catch_warnings():  # torch warns of memory maps that it must not write to; nobody does
             warnings.filterwarnings("ignore", "The given NumPy array is not writable")
@@ -87,7 +101,7 @@ class Pool:
                 if isinstance(self._data, Tensor)
                 else torch.from_numpy(np.ascontiguousarray(self._data))
             )
-        storage.write(path, "pool", {"ids": list(self.ids)}, {"X": data})
+        storage.write(path, "pool", body, {"X": data})
 
     @classmethod
     def load(cls, path: Path) -> "Pool":
@@ -97,8 +111,8 @@ class Pool:
             if "folder" in body:
                 from cual.data.folder import reopen
 
-                return cls(reopen(body["folder"]), body["ids"])
-            return cls(tensors["X"], body["ids"])
+                return cls(reopen(body["folder"]), body["ids"], body.get("encoder"))
+            return cls(tensors["X"], body["ids"], body.get("encoder"))  # files of release 0.1.0 name no encoder
 
 
 def chunks(n: int, width: int) -> Iterator[slice]:
@@ -154,10 +168,7 @@ def check_finite(X: Tensor, what: str, offset: int = 0, ids: Sequence[Label] | N
 def _as_2d(X: Any, what: str) -> ArrayLike:
     data = X if isinstance(X, Tensor | np.ndarray | LazyRows) else np.asarray(X)
     numeric = not data.is_complex() if isinstance(data, Tensor) else data.dtype.kind in "fiub"
-    if not numeric:
-        raise BadFeatures(f"{what} holds {data.dtype}, not real numbers")
-    if data.ndim != 2 or not data.shape[1]:
-        raise BadFeatures(f"{what} has the shape {tuple(data.shape)}; features are a table (samples, width)")
+    check_rows(data, numeric, what)
     return data
 
 
@@ -166,22 +177,3 @@ def _float32(data: ArrayLike) -> Tensor:
         return data.detach().to(torch.float32)
     with np.errstate(over="ignore"):  # what overflows becomes infinite and is reported by check_finite
         return torch.from_numpy(np.array(data, dtype=np.float32))
-
-
-def _read_ids(ids: Sequence[Any] | AnyArray | None, n: int) -> tuple[Label, ...]:
-    if ids is None:
-        return tuple(range(n))
-    values: list[Any] = list(ids.tolist() if isinstance(ids, np.ndarray) else ids)
-    if len(values) != n:
-        raise BadFeatures(f"{n} pool samples came with {len(values)} ids")
-    plain: list[Label] = []
-    for i, value in enumerate(values):
-        if isinstance(value, bool) or not isinstance(value, str | int | np.integer):
-            raise BadFeatures(f"the id of pool row {i} is {value!r}; an id is a str or an int")
-        plain.append(value if isinstance(value, str) else int(value))
-    if len(set(plain)) < n:
-        seen: set[Label] = set()
-        twice = next(i for i in plain if i in seen or seen.add(i))
-        rows = [row for row, i in enumerate(plain) if i == twice]
-        raise DuplicateIds(f"the id {twice!r} stands in pool rows {rows[0]} and {rows[1]}; ids must be unique")
-    return tuple(plain)

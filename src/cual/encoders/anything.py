@@ -1,12 +1,12 @@
-"""Features of whatever a user names: a features file or folder as it is, images and text encoded, and kept."""
+"""A table of features of whatever a user names: features as they are, images and text encoded, and kept."""
 
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
-from cual.data import features
-from cual.data.features import Features
+from cual.data.files import read
 from cual.data.folder import FeaturesFolder, is_features_folder
+from cual.data.table import Table
 from cual.encoders.base import Encoder, Setup, default, make, trusted
 from cual.encoders.embedding import Outcome, current, embed
 from cual.encoders.sources import Columns, Source, holds_text, open_source
@@ -23,7 +23,7 @@ def features_of(
     columns: Columns | None = None,
     report: Callable[[Source, Outcome], None] | None = None,
     fingerprint: str | None = None,
-) -> Features:
+) -> Table:
     """Features of a file or folder, encoded where they are not features yet.
 
     Parameters
@@ -46,18 +46,19 @@ def features_of(
     """
     path = Path(path)
     if is_features(path):
-        return features.read(path)
-    setup, source = setup or Setup(), open_source(path, columns)
+        return read(path)
+    setup = setup or Setup()
+    source = open_source(path, columns)
     if fingerprint is not None:
         encoder = trusted(fingerprint, encoder, setup)
     elif encoder is None or isinstance(encoder, str):
         encoder = make(encoder or default(source.kind), setup)
-    told = f"{path.resolve()} {encoder.fingerprint} {columns}".encode(errors="surrogateescape")
-    folder = (cache or cache_folder() / "embeddings") / hashlib.sha256(told).hexdigest()[:24]
+    key = f"{path.resolve()} {encoder.fingerprint} {columns}".encode(errors="surrogateescape")
+    folder = (cache or cache_folder() / "embeddings") / hashlib.sha256(key).hexdigest()[:24]
     outcome = embed(source, encoder, folder, progress=setup.progress, wait=True)
     if report is not None:
         report(source, outcome)
-    return current(source, FeaturesFolder.open(folder)).features()
+    return current(source, FeaturesFolder.open(folder)).table(str(path))
 
 
 def is_features(path: Path) -> bool:

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from cual.data.folder import FeaturesFolder, FeaturesWriter, Made
+from cual.data.ids import check_ids
 from cual.encoders.base import Encoder
 from cual.encoders.sessions import cores
 from cual.encoders.sources import Item, Source
-from cual.errors import BadFile, BadImage, BadOption, DuplicateIds
+from cual.errors import BadFile, BadImage, BadOption
 from cual.storage import write_bytes
-from cual.types import Label, Progress
+from cual.types import Progress
 
 SKIPPED = "skipped.csv"
 BATCH = {"image": 32, "text": 256}
@@ -93,7 +94,7 @@ def embed(
     """
     if source.kind != encoder.kind:
         raise BadOption(f"{source.path} holds {source.kind}s, but {encoder.name} encodes {encoder.kind}s")
-    _check_ids(source)
+    check_ids([item.id for item in source.items], len(source), f"{source.path}")
     made = Made(encoder.fingerprint, encoder.preprocessing)
     began, outcome = time.perf_counter(), Outcome()
     opened = FeaturesWriter(folder, encoder.dim, dtype, made, shard_rows, wait)
@@ -124,21 +125,13 @@ def embed(
     return outcome
 
 
-def _check_ids(source: Source) -> None:
-    seen: set[Label] = set()
-    for item in source.items:
-        if item.id in seen:
-            raise DuplicateIds(f"{source.path}: the id {item.id!r} occurs twice")
-        seen.add(item.id)
-
-
-def current(source: Source, held: FeaturesFolder) -> FeaturesFolder:
+def current(source: Source, folder: FeaturesFolder) -> FeaturesFolder:
     """Rows of the items that the source has now, in its order; the folder may remember others."""
-    found = ((item, held.row_of.get(item.id)) for item in source.items)
-    rows = [row for item, row in found if row is not None and held.stamps[row] == item.stamp]
+    known = ((item, folder.row_of.get(item.id)) for item in source.items)
+    rows = [row for item, row in known if row is not None and folder.stamps[row] == item.stamp]
     if not rows:
         raise BadFile(f"{source.path}: none of its {len(source)} {source.kind}s could be decoded")
-    return held.select(np.array(rows, dtype=np.int64))
+    return folder.select(np.array(rows, dtype=np.int64))
 
 
 Decoded = tuple[Item, Any | BadImage]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from cual.data.labels import SKIP, Answer
+from cual.data.labels import SKIP, Answer, ClassNames, read_label
 from cual.errors import BadLabels, BadOption
 from cual.types import Label
 
@@ -140,23 +140,13 @@ def answer(annotations: Iterable[Mapping[str, Any]], classes: Sequence[Label]) -
 
 
 def label(text: str, classes: Sequence[Label]) -> Label:
-    """A label in the type that the known classes have.
+    """The class that a choice stands for, or a new one that somebody typed.
 
     >>> label("3", [0, 1]), label(" barn  owl ", ["cat"])
     (3, 'barn owl')
     """
     known = {_choice(name): name for name in classes}
-    if text in known:
-        return known[text]
-    name = " ".join(text.split())
-    if not name or len(name) > LONGEST_NAME or not name.isprintable():
-        raise BadLabels(f"the name of a class has 1 to {LONGEST_NAME} printable characters, not {text[:200]!r}")
-    if classes and isinstance(classes[0], int):
-        try:
-            return int(name)
-        except ValueError:
-            raise BadLabels(f"classes are whole numbers here, for example {classes[0]}, not {name!r}") from None
-    return known.get(name, name)
+    return known[text] if text in known else read_label(text, ClassNames(tuple(classes)), LONGEST_NAME)
 
 
 def _text(annotation: Mapping[str, Any]) -> str | None:

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from cual.data.features import Features
 from cual.data.folder.manifest import Manifest, Shard, read_manifest
+from cual.data.table import Table
 from cual.errors import DamagedFile
 from cual.types import AnyArray, IntArray, Label, LazyRows, Row
 
@@ -98,8 +98,8 @@ class FeaturesFolder:
     >>> folder = tempfile.mkdtemp()
     >>> with FeaturesWriter(folder, width=2) as writer:
     ...     writer.append(np.eye(2), ids=["a.jpg", "b.jpg"], labels=["cat", "dog"])
-    >>> held = FeaturesFolder.open(folder)
-    >>> held.X.shape, held.X.dtype, held.ids, held.labels
+    >>> opened = FeaturesFolder.open(folder)
+    >>> opened.X.shape, opened.X.dtype, opened.ids, opened.labels
     ((2, 2), dtype('float16'), ['a.jpg', 'b.jpg'], ['cat', 'dog'])
     """
 
@@ -140,17 +140,18 @@ class FeaturesFolder:
         parts = ([values[r] for r in rows.tolist()] for values in (getattr(self, c) for c in COLUMNS))
         return FeaturesFolder(self.path, self.manifest, self.X.select(rows), *parts)
 
-    def features(self) -> Features:
-        """As `cual.data.features.Features`: labels where every row has one, features left on disk."""
+    def table(self, source: str | None = None) -> Table:
+        """As a `Table`: labels where every row has one, features left on disk; `source` is else the folder."""
         bare = [sample for sample, label in zip(self.ids, self.labels, strict=True) if label is None]
         why = f"{len(bare)} of {len(self)} samples have no label, the first is {bare[0]!r}" if bare else None
-        return Features(
-            # Whoever takes Features slices, indexes and measures X; a table on disk does all three.
+        return Table(
+            # Whoever takes a Table slices, indexes and measures X; rows on disk do all three.
             cast(AnyArray, self.X),
             None if bare or not self.ids else np.array(self.labels),
             np.array(self.ids) if self.ids else None,
             encoder=self.X.encoder,
             unlabelled=why,
+            source=source or str(self.path),
         )
 
     def verify(self) -> None:

@@ -6,29 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from cual.data import columns as usual
+from cual.data.columns import column
+from cual.data.labels import recorded_label
 from cual.encoders.images import open_image
-from cual.encoders.sources.items import (
-    ID_COLUMNS,
-    LABEL_COLUMNS,
-    TEXT_COLUMNS,
-    Columns,
-    Item,
-    Source,
-    as_label,
-    column,
-    row_ids,
-    text_items,
-)
+from cual.encoders.sources.items import Columns, Item, Source, row_ids, text_items
 from cual.errors import BadFile, BadImage, DamagedFile
-
-IMAGE_COLUMNS = ("image", "img")
 
 
 def split_names(path: Path) -> list[str]:
     """The splits of a folder that holds several datasets; none where it is no such folder."""
     try:
-        told = json.loads((path / "dataset_dict.json").read_text(encoding="utf-8"))
-        return [str(name) for name in told["splits"]]
+        splits = json.loads((path / "dataset_dict.json").read_text(encoding="utf-8"))["splits"]
+        return [str(name) for name in splits]
     except (OSError, ValueError, KeyError, TypeError):
         return []
 
@@ -36,16 +26,16 @@ def split_names(path: Path) -> list[str]:
 def hugging_face_dataset(path: Path, columns: Columns | None = None) -> Source:
     """A dataset that `datasets.Dataset.save_to_disk` wrote: a column of text or images, and of labels."""
     columns = columns or Columns()
-    table, told = _arrow(path)
+    table, features = _arrow(path)
     names: list[str] = table.column_names
-    label = column(path, names, columns.label, LABEL_COLUMNS)
-    key = column(path, names, columns.id, ID_COLUMNS)
-    text = column(path, names, columns.text, TEXT_COLUMNS)
-    image = None if columns.text else next((n for n in IMAGE_COLUMNS if n in names), None)
+    label = column(path, names, columns.label, usual.LABELS)
+    key = column(path, names, columns.id, usual.IDS)
+    text = column(path, names, columns.text, usual.TEXTS)
+    image = None if columns.text else next((n for n in usual.IMAGES if n in names), None)
     few = table.select([n for n in (label, key, text) if n is not None])
     rows: list[dict[str, Any]] = few.to_pylist() if few.num_columns else [{}] * table.num_rows
     if label is not None:
-        _name_classes(rows, label, told)
+        _name_classes(rows, label, features)
     if image is not None:
         return Source(path, "image", _images(path, table.column(image), rows, label, key))
     if text is None:
@@ -61,7 +51,7 @@ def _images(
         Item(
             sample,
             _Cell(cells, i),
-            as_label(row[label]) if label else None,
+            recorded_label(row[label]) if label else None,
             f"{path}, row {i}",
             stamp,
         )
@@ -69,9 +59,9 @@ def _images(
     ]
 
 
-def _name_classes(rows: list[dict[str, Any]], label: str, told: dict[str, Any]) -> None:
+def _name_classes(rows: list[dict[str, Any]], label: str, features: dict[str, Any]) -> None:
     """Put names in place of class numbers; −1, as such datasets have it, is no class."""
-    feature = told.get(label)
+    feature = features.get(label)
     names = cast(dict[str, Any], feature).get("names") if isinstance(feature, dict) else None
     if not isinstance(names, list):
         return
@@ -94,8 +84,8 @@ class _Cell:
         return open_image(io.BytesIO(self.raw()), shorter)
 
     def raw(self) -> bytes:
-        held = self.column[self.row].as_py()
-        data = held.get("bytes") if isinstance(held, dict) else held
+        cell = self.column[self.row].as_py()
+        data = cell.get("bytes") if isinstance(cell, dict) else cell
         if not isinstance(data, bytes):
             raise BadImage("the table holds no bytes of it")
         return data
@@ -106,7 +96,7 @@ def _arrow(path: Path) -> tuple[Any, dict[str, Any]]:
     import pyarrow as pa
 
     try:
-        told = json.loads((path / "dataset_info.json").read_text(encoding="utf-8"))
+        info = json.loads((path / "dataset_info.json").read_text(encoding="utf-8"))
         state = json.loads((path / "state.json").read_text(encoding="utf-8"))
         files = [str(f["filename"]) for f in state["_data_files"]]
         tables: list[Any] = []
@@ -114,7 +104,7 @@ def _arrow(path: Path) -> tuple[Any, dict[str, Any]]:
             if Path(name).name != name:
                 raise DamagedFile(f"{path} names a file outside of it: {name}")
             tables.append(pa.ipc.open_stream(pa.memory_map(str(path / name))).read_all())
-        return pa.concat_tables(tables), told.get("features") or {}
+        return pa.concat_tables(tables), info.get("features") or {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowInvalid) as error:
         if isinstance(error, BadFile):
             raise

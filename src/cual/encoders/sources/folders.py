@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cual.data.labels import as_text
 from cual.encoders.images import SUFFIXES, open_image
-from cual.encoders.sources.items import Item, Source, readable
+from cual.encoders.sources.items import Item, Source
 from cual.errors import BadFile, BadImage
 
 
 def image_folder(path: Path) -> Source:
     """Images below a folder, in order of their names. The first folder below it is the label: DIR/cat/1.jpg."""
-    files, closed = _found(path)
+    files, closed = _images_below(path)
     if not files:
         also = f"; {len(closed)} folders in it cannot be read" if closed else ""
         raise BadFile(f"{path} holds no images ({', '.join(sorted(SUFFIXES))}){also}")
@@ -22,33 +23,34 @@ def image_folder(path: Path) -> Source:
 
 def _item(path: Path, file: Path) -> Item:
     relative = file.relative_to(path)
-    label = readable(relative.parts[0]) if len(relative.parts) > 1 else None
-    return Item(readable(relative.as_posix()), _Opened(file), label, readable(str(file)), _stamp(file))
+    label = as_text(relative.parts[0]) if len(relative.parts) > 1 else None
+    return Item(as_text(relative.as_posix()), _Opened(file), label, as_text(str(file)), _stamp(file))
 
 
-def _found(path: Path) -> tuple[list[Path], list[Path]]:
+def _images_below(path: Path) -> tuple[list[Path], list[Path]]:
     """Files that are named like images, and folders that cannot be read. No folder is entered twice."""
-    found: list[Path] = []
+    images: list[Path] = []
     closed: list[OSError] = []
     seen: set[tuple[int, int]] = set()
     for folder, inside, files in os.walk(path, onerror=closed.append, followlinks=True):
-        this = os.stat(folder)
-        if (this.st_dev, this.st_ino) in seen:  # a link back to where we were, or a second one to the same
+        status = os.stat(folder)
+        identity = (status.st_dev, status.st_ino)
+        if identity in seen:  # a link back to where we were, or a second one to the same
             inside.clear()
             continue
-        seen.add((this.st_dev, this.st_ino))
+        seen.add(identity)
         inside[:] = sorted(name for name in inside if not name.startswith("."))
         wanted = (n for n in files if not n.startswith(".") and Path(n).suffix.lower() in SUFFIXES)
-        found += [Path(folder) / name for name in sorted(wanted)]
-    return found, [Path(error.filename) for error in closed]
+        images += [Path(folder) / name for name in sorted(wanted)]
+    return images, [Path(error.filename) for error in closed]
 
 
 def _stamp(file: Path) -> str | None:
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError:  # a link into nowhere: whoever loads it is told
         return None
-    return f"{found.st_size}:{found.st_mtime_ns}"
+    return f"{status.st_size}:{status.st_mtime_ns}"
 
 
 @dataclass(frozen=True)

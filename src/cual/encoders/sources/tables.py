@@ -9,16 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, cast
 
-from cual.encoders.sources.items import (
-    ID_COLUMNS,
-    LABEL_COLUMNS,
-    LONGEST_TEXT,
-    TEXT_COLUMNS,
-    Columns,
-    Source,
-    column,
-    text_items,
-)
+from cual.data import columns as usual
+from cual.data.columns import column
+from cual.encoders.sources.items import LONGEST_TEXT, Columns, Source, text_items
 from cual.errors import BadFile, DamagedFile
 
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".jsonl", ".jsonl.gz", ".parquet", ".pq")
@@ -31,12 +24,12 @@ def text_table(path: Path, columns: Columns | None = None) -> Source:
     columns = columns or Columns()
     rows = list(_rows(path))
     names = list(dict.fromkeys(name for row in rows for name in row)) if rows else []
-    text = column(path, names, columns.text, TEXT_COLUMNS)
+    text = column(path, names, columns.text, usual.TEXTS)
     if text is None:
         has = f"it has {', '.join(names)}" if names else "it has no rows"
-        raise BadFile(f"{path} has no column of text ({', '.join(TEXT_COLUMNS)}); {has}")
-    label = column(path, names, columns.label, LABEL_COLUMNS)
-    key = column(path, names, columns.id, ID_COLUMNS)
+        raise BadFile(f"{path} has no column of text ({', '.join(usual.TEXTS)}); {has}")
+    label = column(path, names, columns.label, usual.LABELS)
+    key = column(path, names, columns.id, usual.IDS)
     return Source(path, "text", text_items(path, rows, text, label, key))
 
 
@@ -50,7 +43,7 @@ def holds_text(path: Path) -> bool:
     except (pa.ArrowInvalid, OSError):
         return False
     vectors = any(pa.types.is_nested(f.type) for f in schema)
-    return not vectors and any(n in TEXT_COLUMNS for n in schema.names)
+    return not vectors and any(n in usual.TEXTS for n in schema.names)
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:

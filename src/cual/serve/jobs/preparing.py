@@ -15,7 +15,7 @@ import torch
 
 from cual import storage
 from cual.agent import Agent
-from cual.data import features
+from cual.data.files import read
 from cual.data.folder import FeaturesFolder, is_features_folder
 from cual.data.pool import Pool, check_width
 from cual.errors import BadFile, BadImage, BadOption, NotAllowed, TooLarge, WrongEncoder
@@ -105,9 +105,9 @@ def _features(
         return "features" if seen is None else "pictures", []
     if is_features(path):
         _check_unpacked(path)
-        held = features.read(path)
-        agent.check_encoder(held.encoder, "pool")
-        Pool(held.X, held.ids).save(folder / pools.FEATURES_FILE)
+        table = read(path)
+        agent.check_encoder(table.encoder, "pool")
+        Pool.of(table).save(folder / pools.FEATURES_FILE)
         return "features", []
     return _encode(folder, path, root, agent, decoders, progress)
 

@@ -108,7 +108,7 @@ def _check_given(pool: Pool, agent: Agent, pictures: Pictures | None, texts: Seq
 
 def _put_down(folder: Path, pool: Pool, pictures: Pictures | None, texts: Sequence[str] | None) -> None:
     """Keep what was given in memory, as it came; turning it into small pictures is the job's work."""
-    whole = Pool(np.asarray(pool.data), pool.ids) if isinstance(pool.data, LazyRows) else pool
+    whole = Pool(np.asarray(pool.data), pool.ids, pool.encoder) if isinstance(pool.data, LazyRows) else pool
     whole.save(folder / FEATURES_FILE)
     if texts is not None:
         write_texts(folder, texts)

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from nicegui.element import Element
 
-from cual.errors import BadLabels
+from cual.data.labels import ClassNames, read_label
 from cual.serve.web.page.board import Act, Keys
 from cual.serve.web.page.elements import El
-from cual.serve.web.page.keymap import CLASS_KEYS, as_typed, assigned
+from cual.serve.web.page.keymap import CLASS_KEYS, assigned
 from cual.types import Label
 
 
@@ -74,7 +74,4 @@ class ClassPanel:
             return self._labels[act.index] if 0 <= act.index < len(self._labels) else None
         if act.name is None:
             return None
-        typed = as_typed(act.name, self._labels[0] if self._labels else None)
-        if typed == "":
-            raise BadLabels("a class needs a name")
-        return typed
+        return read_label(act.name, ClassNames(tuple(self._labels)))

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 
-from cual.errors import BadLabels
 from cual.types import Label
 
 COMMANDS: Mapping[str, str] = {"s": "skip", "u": "unsure", "z": "undo", "c": "correct", "a": "all", "?": "help"}
@@ -29,18 +28,3 @@ def assigned(labels: Iterable[Label], known: Mapping[str, Label]) -> dict[str, L
         if label not in keys.values() and (key := next(free, None)) is not None:
             keys[key] = label
     return keys
-
-
-def as_typed(text: str, example: Label | None) -> Label:
-    """A class name as a person typed it, of the type that the agent's classes have.
-
-    >>> as_typed(" 7 ", 3), as_typed("7", "three")
-    (7, '7')
-    """
-    text = text.strip()
-    if not isinstance(example, int):
-        return text
-    try:
-        return int(text)
-    except ValueError:
-        raise BadLabels(f"the classes of this agent are whole numbers; {text!r} is none") from None

@@ -1,0 +1,41 @@
+"""Tables of features on disk, whatever their format. Making features is the encoders' business."""
+
+from pathlib import Path
+
+from cual.data.npz import read_npy, read_npz, write_npz
+from cual.data.parquet import read_parquet
+from cual.data.table import Table
+from cual.errors import BadFile, ForeignFile
+
+
+def read(path: str | Path, *, ids: str | None = None, labels: str | None = None) -> Table:
+    """Features of a `.npz`, `.npy` or `.parquet` file, or of a features folder.
+
+    Parameters
+    ----------
+    path
+        `.npz` with `X`, optional `y`, `ids`, `class_names`, `encoder`; `.npy` with X alone (memory-mapped); or
+        parquet with one column of equally long lists of numbers, or else one numeric column per dimension, and
+        optional `encoder` in the metadata of its schema.
+    ids, labels
+        Parquet only: the columns of ids and labels. Looked for under their usual names when not given.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise BadFile(f"{path}: no such file")
+    if path.is_dir():
+        from cual.data.folder import FeaturesFolder
+
+        return FeaturesFolder.open(path).table()
+    if path.suffix == ".npz":
+        return read_npz(path)
+    if path.suffix == ".npy":
+        return read_npy(path)
+    if path.suffix in (".parquet", ".pq"):
+        return read_parquet(path, ids, labels)
+    raise ForeignFile(f"{path}: features come as .npz, .npy or .parquet, not {path.suffix or 'without suffix'}")
+
+
+def write(path: str | Path, table: Table) -> None:
+    """Write a `.npz`; a reader never sees half a file."""
+    write_npz(Path(path), table)

@@ -1,0 +1,81 @@
+"""`.npz` and `.npy` files of features, never with pickle. What the arrays must be is said in `table`."""
+
+import os
+import zipfile
+import zlib
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+
+from cual.data.table import Table
+from cual.errors import BadFeatures, DamagedFile, ForeignFile
+from cual.types import AnyArray
+
+ARRAYS = ("X", "y", "ids", "class_names", "encoder")
+
+
+def read_npz(path: Path) -> Table:
+    """The table in a `.npz` with `X`, and `y`, `ids`, `class_names` and `encoder` where it has them."""
+    if not zipfile.is_zipfile(path):
+        with path.open("rb") as file:
+            start = file.read(2)
+        if start == b"PK":
+            raise DamagedFile(f"{path} is cut short; copy or embed it again")
+        raise ForeignFile(f"{path} is not an .npz file")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if "X" not in file.files:
+                raise ForeignFile(f"{path} has no array X; it holds {', '.join(file.files) or 'nothing'}")
+            arrays = {name: file[name] for name in ARRAYS if name in file.files}
+    except ForeignFile:
+        raise
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+        raise DamagedFile(f"{path} is damaged: {error}") from error
+    except ValueError as error:  # numpy says so of object arrays, which would need pickle
+        raise ForeignFile(f"{path} holds something that is not a plain array: {error}") from error
+    class_names = arrays.get("class_names")
+    encoder = arrays.get("encoder")
+    return Table(
+        arrays["X"],
+        arrays.get("y"),
+        arrays.get("ids"),
+        None if class_names is None else tuple(str(name) for name in class_names),
+        None if encoder is None else str(encoder),
+        source=str(path),
+    )
+
+
+def read_npy(path: Path) -> Table:
+    """The table in a `.npy`, which has nothing but X; it is memory-mapped."""
+    try:
+        X = cast(AnyArray, np.load(path, mmap_mode="r", allow_pickle=False))
+    except (ValueError, EOFError, OSError) as error:
+        with path.open("rb") as file:
+            ours = file.read(6) == b"\x93NUMPY"
+        raise (DamagedFile if ours else ForeignFile)(f"{path} is not a whole .npy file: {error}") from error
+    return Table(X, source=str(path))
+
+
+def write_npz(path: Path, table: Table) -> None:
+    """Write a `.npz`; a reader never sees half a file."""
+    arrays: dict[str, AnyArray] = {"X": table.X}
+    if table.y is not None:
+        arrays["y"] = table.y
+    if table.ids is not None:
+        arrays["ids"] = table.ids
+    if table.class_names is not None:
+        arrays["class_names"] = np.array(table.class_names)
+    if table.encoder is not None:
+        arrays["encoder"] = np.array(table.encoder)
+    for name, array in arrays.items():
+        if array.dtype.hasobject:
+            raise BadFeatures(f"{name} holds Python objects; turn them into numbers or strings first")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with unfinished.open("wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)  # pyright: ignore[reportArgumentType]
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
