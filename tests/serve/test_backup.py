@@ -15,8 +15,9 @@ from cual import Pool
 from cual.data.folder import FeaturesWriter
 from cual.errors import BadFile, Conflict, CualError, DamagedFile, ForeignFile, NewerFormat, TooLarge
 from cual.serve.rules.workspace import Workspace
-from cual.serve.storage import restoring
+from cual.serve.storage import migrations, restoring
 from cual.serve.storage import tables as db
+from cual.serve.storage.database import Database
 from serving import Service, make_service
 from worlds import World, make_world
 
@@ -162,14 +163,29 @@ def good(made_once: Path, tmp_path: Path) -> Path:
 
 
 def test_a_backup_of_an_older_cual_is_restored(good: Path, tmp_path: Path) -> None:
-    with zipfile.ZipFile(good) as held:
-        row = json.loads(held.read("tables/adaptations.jsonl"))
-    told = row.pop("outlook")
-    old = {"manifest.json": '{"cual": "backup", "format": 1, "schema": 1}'}
-    old |= {"tables/adaptations.jsonl": json.dumps(row) + "\n"}
+    """Schema 4 had no audit trail; a backup of release 0.1.0, with schema 2, is in `tests/upgrades`."""
+    old = {"manifest.json": '{"cual": "backup", "format": 1, "schema": 4}', "tables/audit.jsonl": None}
     workspace = Workspace.restore(changed(good, **old), tmp_path / "new")
     (record,) = workspace.adaptations()
-    assert (told is not None, record.outlook, record.state) == (True, None, "asking")
+    assert record.state == "asking"
+    with workspace.database.reading() as connection:
+        assert migrations.current(connection) == migrations.newest()
+    workspace.close()
+
+
+def test_a_backup_with_a_table_that_its_schema_does_not_have_is_refused(good: Path, tmp_path: Path) -> None:
+    old = {"manifest.json": '{"cual": "backup", "format": 1, "schema": 3}'}
+    with pytest.raises(DamagedFile, match="newer than the backup says"):
+        Workspace.restore(changed(good, **old), tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("schema", [2, None])
+def test_tables_that_hold_nothing_are_made_anew(good: Path, tmp_path: Path, schema: int | None) -> None:
+    url = f"sqlite:///{tmp_path / 'there.sqlite3'}"
+    migrations.migrate(Database(url), schema)
+    workspace = Workspace.restore(good, tmp_path / "new", url)
+    assert len(workspace.adaptations()) == 1
     workspace.close()
 
 

@@ -6,11 +6,15 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
 from sqlalchemy.exc import IntegrityError
 
 from cual.errors import BadOption, NewerFormat
+from cual.serve.storage import migrations
 from cual.serve.storage import tables as db
-from cual.serve.storage.database import MIGRATIONS, Database, as_url, migrate
+from cual.serve.storage.database import Database, as_url
+from cual.serve.storage.migrations import migrate, newest
 
 
 @pytest.fixture
@@ -19,11 +23,16 @@ def database(tmp_path: Path, database_url: str | None) -> Database:
 
 
 def test_tables_are_made_once(database: Database) -> None:
-    newest = 1 + len(MIGRATIONS)
-    assert migrate(database) == migrate(database) == newest
-    with database.reading() as c:
-        assert c.execute(sa.select(db.schema.c.version)).scalars().all() == [newest]
-        assert set(sa.inspect(c).get_table_names()) == set(db.metadata.tables)
+    assert migrate(database) == migrate(database) == newest()
+    with database.reading() as connection:
+        assert versions(connection) == (newest(), [newest()])
+        there = set(sa.inspect(connection).get_table_names())
+        assert there == {*db.metadata.tables, "alembic_version"}
+
+
+def versions(connection: sa.Connection) -> tuple[int | None, list[int]]:
+    """What alembic has written down, and what release 0.1.0 looks at."""
+    return migrations.current(connection), list(connection.execute(sa.select(db.schema.c.version)).scalars())
 
 
 def test_two_that_start_at_once_migrate_once(tmp_path: Path, database_url: str | None) -> None:
@@ -42,38 +51,40 @@ def test_two_that_start_at_once_migrate_once(tmp_path: Path, database_url: str |
     for thread in threads:
         thread.join()
     assert not failures
-    with Database(url).reading() as c:
-        assert c.execute(sa.select(db.schema.c.version)).scalars().all() == [1 + len(MIGRATIONS)]
+    with Database(url).reading() as connection:
+        assert versions(connection) == (newest(), [newest()])
 
 
-def test_migrations_run_in_order_from_the_version_that_is_there(database: Database) -> None:
-    migrate(database, [])
-
-    def second(c: sa.Connection) -> None:
-        c.execute(sa.text("CREATE TABLE added (n INTEGER)"))
-
-    def third(c: sa.Connection) -> None:
-        c.execute(sa.text("INSERT INTO added VALUES (3)"))
-
-    assert migrate(database, [second]) == 2
-    assert migrate(database, [second, third]) == 3
-    with database.reading() as c:
-        assert c.execute(sa.text("SELECT n FROM added")).scalars().all() == [3]
+def test_revisions_are_numbered_one_after_the_other() -> None:
+    names = [script.revision for script in migrations.scripts().walk_revisions()]
+    assert names == [f"{n:04}" for n in range(newest(), 0, -1)]
 
 
-def test_tables_of_the_first_version_become_those_of_today(database: Database) -> None:
-    migrate(database, [])
-    with database.writing() as c:
-        c.execute(sa.text("ALTER TABLE adaptations DROP COLUMN outlook"))
-        c.execute(sa.text("DROP TABLE events"))
-        for name in ("crashes", "mark"):
-            c.execute(sa.text(f"ALTER TABLE jobs DROP COLUMN {name}"))
-    assert migrate(database) == 1 + len(MIGRATIONS)
-    with database.reading() as c:
+@pytest.mark.parametrize("first", range(1, newest()))
+def test_tables_of_every_schema_become_those_of_today(database: Database, first: int) -> None:
+    assert migrate(database, first) == first
+    assert migrate(database) == newest()
+    with database.reading() as connection:
+        context = MigrationContext.configure(connection, opts={"include_object": ours})
+        assert not compare_metadata(context, db.metadata)
         for table in db.metadata.sorted_tables:
-            there = {column["name"] for column in sa.inspect(c).get_columns(table.name)}
-            assert there == set(table.columns.keys())
-            c.execute(sa.select(table))
+            connection.execute(sa.select(table))
+
+
+def ours(_thing: object, name: str | None, *_: object) -> bool:
+    return name != "alembic_version"
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_a_database_from_before_alembic_is_taken_over(database: Database, number: int) -> None:
+    migrate(database, number)
+    with database.writing() as connection:
+        connection.execute(sa.text("DROP TABLE alembic_version"))
+        connection.execute(sa.insert(db.people).values(name="ann", role="admin"))
+    assert migrate(database) == newest()
+    with database.reading() as connection:
+        assert versions(connection) == (newest(), [newest()])
+        assert connection.execute(sa.select(db.people.c.name)).scalars().all() == ["ann"]
 
 
 def test_errors_do_not_repeat_what_was_written(database: Database) -> None:
@@ -90,25 +101,34 @@ def test_errors_do_not_repeat_what_was_written(database: Database) -> None:
     assert "hush" not in told
 
 
-def test_a_migration_that_fails_leaves_everything_as_it_was(database: Database) -> None:
-    migrate(database, [])
+def test_a_revision_that_fails_leaves_everything_as_it_was(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migrate(database, 3)
+    last = migrations.scripts().get_revision("head")
+    assert last is not None
 
-    def broken(c: sa.Connection) -> None:
-        c.execute(sa.text("CREATE TABLE half (n INTEGER)"))
+    def broken() -> None:
         raise RuntimeError
 
+    monkeypatch.setattr(last.module, "upgrade", broken)
     with pytest.raises(RuntimeError):
-        migrate(database, [broken])
-    with database.reading() as c:
-        assert c.execute(sa.select(db.schema.c.version)).scalar_one() == 1
-        assert not sa.inspect(c).has_table("half")
+        migrate(database)
+    with database.reading() as connection:
+        assert versions(connection) == (3, [3])
+        assert not sa.inspect(connection).has_table("events")
 
 
-def test_a_newer_database_is_refused_and_left_alone(database: Database) -> None:
+@pytest.mark.parametrize("alembic", [True, False])
+def test_a_newer_database_is_refused_and_left_alone(database: Database, alembic: bool) -> None:
     migrate(database)
-    with database.writing() as c:
-        c.execute(sa.update(db.schema).values(version=7))
-    with pytest.raises(NewerFormat, match="schema version 7"):
+    with database.writing() as connection:
+        if alembic:
+            connection.execute(sa.text("UPDATE alembic_version SET version_num = '0099'"))
+        else:
+            connection.execute(sa.text("DROP TABLE alembic_version"))
+            connection.execute(sa.update(db.schema).values(version=99))
+    with pytest.raises(NewerFormat, match="schema version 99"):
         migrate(database)
 
 

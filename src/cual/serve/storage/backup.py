@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from cual.errors import Conflict
+from cual.serve.storage import migrations
 from cual.serve.storage import tables as db
 from cual.serve.storage.home import Home, link
 from cual.types import Row
@@ -65,7 +66,7 @@ def write(home: Home, path: Path) -> Path:
 def _snapshot(home: Home, held: Path) -> bool:
     """All tables at one moment, and links to the files of that moment; False if some went in between."""
     with home.database.reading() as c:
-        version = c.execute(sa.select(db.schema.c.version)).scalar_one()
+        version = migrations.current(c)
         for table in db.metadata.sorted_tables:
             if table.name not in LEFT_OUT:
                 with (held / f"{table.name}.jsonl").open("w", encoding="utf-8") as file:

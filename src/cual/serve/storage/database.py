@@ -1,12 +1,12 @@
-"""Connections to the database of a workspace, SQLite and PostgreSQL alike, and its schema version.
+"""Connections to the database of a workspace, SQLite and PostgreSQL alike. Its schema is in `migrations`.
 
 Writers that belong together lock the adaptation's row first; on SQLite a writing transaction has the whole
-database to itself. The tables are in `cual.serve.storage.tables`.
+database to itself. The tables are in `tables`.
 """
 
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -14,33 +14,10 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.exc import ArgumentError
 
-from cual.errors import BadOption, NewerFormat
-from cual.serve.storage.tables import events, metadata, now, people, schema, sessions, tokens
-
-__all__ = ["BUSY_SECONDS", "MIGRATIONS", "Database", "as_url", "migrate", "now", "people", "sessions", "tokens"]
+from cual.errors import BadOption
 
 BUSY_SECONDS = 60
 """How long a writer waits for another one on SQLite before it gives up."""
-_MIGRATION_LOCK = 0x6375616C  # "cual": any number that no other program takes for its advisory lock
-
-Migration = Callable[[Connection], None]
-
-
-def _add_outlook(c: Connection) -> None:
-    c.execute(sa.text("ALTER TABLE adaptations ADD COLUMN outlook TEXT"))
-
-
-def _add_crashes(c: Connection) -> None:
-    c.execute(sa.text("ALTER TABLE jobs ADD COLUMN crashes INTEGER NOT NULL DEFAULT 0"))
-    c.execute(sa.text("ALTER TABLE jobs ADD COLUMN mark TEXT"))
-
-
-def _add_events(c: Connection) -> None:
-    events.create(c)
-
-
-MIGRATIONS: Sequence[Migration] = (_add_outlook, _add_crashes, _add_events)
-"""From one schema version to the next, the first from 1 to 2. A new database is made as `metadata` says."""
 
 
 class Database:
@@ -141,28 +118,3 @@ def _engine(url: sa.URL) -> Engine:
     event.listen(engine, "connect", connected)
     event.listen(engine, "begin", begun)
     return engine
-
-
-def migrate(database: Database, migrations: Sequence[Migration] = MIGRATIONS) -> int:
-    """Make the tables, or bring those of an older cual up to date; the version that they have then.
-
-    One process at a time; a database of a newer cual is refused and left as it is.
-    """
-    newest = 1 + len(migrations)
-    with database.writing() as connection:
-        if not database.is_sqlite:
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
-        if not sa.inspect(connection).has_table(schema.name):
-            metadata.create_all(connection)
-            connection.execute(sa.insert(schema).values(version=newest))
-            return newest
-        version = int(connection.execute(sa.select(schema.c.version)).scalar_one())
-        if version > newest:
-            raise NewerFormat(
-                f"the database has schema version {version}, this cual knows up to {newest}: update cual"
-            )
-        for step in migrations[version - 1 :]:
-            step(connection)
-        if version < newest:
-            connection.execute(sa.update(schema).values(version=newest))
-    return newest

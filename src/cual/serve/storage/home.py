@@ -12,8 +12,9 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select
 
 from cual.errors import BadFile, ForeignFile, NewerFormat, NotFound
-from cual.serve.storage.database import Database, migrate
+from cual.serve.storage.database import Database
 from cual.serve.storage.events import States
+from cual.serve.storage.migrations import migrate
 from cual.storage import write_bytes
 
 FORMAT = 1
@@ -53,12 +54,20 @@ def open_home(
     folder: Path, database: str | None = None, roots: Sequence[str | Path] = (), lend_seconds: float = 300
 ) -> Home:
     """Make the folder and the tables, or take those that are there and bring them up to date."""
+    home = unmigrated(folder, database, roots, lend_seconds)
+    migrate(home.database)
+    return home
+
+
+def unmigrated(
+    folder: Path, database: str | None = None, roots: Sequence[str | Path] = (), lend_seconds: float = 300
+) -> Home:
+    """The same, with the tables as they are."""
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     identity = read_id(folder)
-    held = Database(database or f"sqlite:///{folder / DATABASE_FILE}")
-    migrate(held)
-    return Home(folder, held, identity, tuple(Path(root).resolve() for root in roots), lend_seconds)
+    opened = Database(database or f"sqlite:///{folder / DATABASE_FILE}")
+    return Home(folder, opened, identity, tuple(Path(root).resolve() for root in roots), lend_seconds)
 
 
 def read_id(folder: Path) -> str:
@@ -66,8 +75,8 @@ def read_id(folder: Path) -> str:
     file = folder / _SETTINGS
     if file.exists():
         try:
-            held = json.loads(file.read_text(encoding="utf-8"))
-            version, identity = held["format"], str(held["id"])
+            settings = json.loads(file.read_text(encoding="utf-8"))
+            version, identity = settings["format"], str(settings["id"])
         except (ValueError, KeyError, TypeError) as error:
             raise BadFile(f"{file} is damaged: {error!r}; take a backup") from error
         if version > FORMAT:

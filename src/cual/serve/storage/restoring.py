@@ -17,16 +17,14 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from cual.errors import BadFile, Conflict, CualError, DamagedFile, ForeignFile, NewerFormat, TooLarge
+from cual.serve.storage import migrations
 from cual.serve.storage import tables as db
 from cual.serve.storage.backup import ALLOWED, FORMAT, LEFT_OUT, MANIFEST
-from cual.serve.storage.database import MIGRATIONS
-from cual.serve.storage.home import Home, open_home
+from cual.serve.storage.home import Home, unmigrated
 from cual.types import Row
 
 MOST_BYTES = 2**40
 """What a backup may unpack to."""
-LATER: dict[str, Row] = {"adaptations": {"outlook": None}, "jobs": {"crashes": 0, "mark": None}}
-"""Columns that migrations have added, which backups of an older cual lack, and what they are then."""
 
 
 def restore(path: Path, folder: Path, database: str | None = None, most_bytes: int = MOST_BYTES) -> Home:
@@ -62,24 +60,43 @@ _DAMAGE = (
 
 
 def _restored(path: Path, packed: zipfile.ZipFile, folder: Path, database: str | None, most_bytes: int) -> Home:
-    members = _checked(path, packed, most_bytes)
+    schema, members = _checked(path, packed, most_bytes)
     for part in ("agents", "pools", "adaptations", "uploads"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     for member in members:
         if member.filename.startswith("files/"):
             _unpack(packed, member, folder / member.filename.removeprefix("files/"))
-    home = open_home(folder, database)
+    home = unmigrated(folder, database)
     try:
-        with home.database.writing() as c:
-            _fill(home, c, packed, {member.filename for member in members})
+        _clear(home)
+        migrations.migrate(home.database, schema)
+        with home.database.writing() as connection:
+            _fill(home, connection, packed, {member.filename for member in members})
+        migrations.migrate(home.database)  # what was the schema of the backup becomes that of today
+        with home.database.writing() as connection:
+            _begin_again(connection)
     except BaseException:
         home.database.close()
         raise
     return home
 
 
-def _checked(path: Path, packed: zipfile.ZipFile, most_bytes: int) -> list[zipfile.ZipInfo]:
-    """The members of a backup, or an error before anything is unpacked."""
+def _clear(home: Home) -> None:
+    """Take tables away that hold nothing: those of the backup may be older."""
+    with home.database.writing() as connection:
+        if migrations.readable(connection) is None:
+            return
+        there = sa.inspect(connection).get_table_names()
+        for table in db.metadata.sorted_tables:
+            rows = sa.select(sa.func.count()).select_from(table)
+            if table is not db.schema and table.name in there and connection.execute(rows).scalar_one():
+                raise Conflict("the database is not empty; a backup is restored into an empty one")
+        db.metadata.drop_all(connection)
+        connection.execute(sa.text("DROP TABLE IF EXISTS alembic_version"))
+
+
+def _checked(path: Path, packed: zipfile.ZipFile, most_bytes: int) -> tuple[int, list[zipfile.ZipInfo]]:
+    """The number of a backup's schema and its members, or an error before anything is unpacked."""
     members = packed.infolist()
     names = [member.filename for member in members]
     if MANIFEST not in names:
@@ -87,8 +104,8 @@ def _checked(path: Path, packed: zipfile.ZipFile, most_bytes: int) -> list[zipfi
     manifest = json.loads(_read(packed, packed.getinfo(MANIFEST), 10_000))
     if manifest.get("cual") != "backup":
         raise ForeignFile(f"{path} is not a backup of a workspace")
-    newest = 1 + len(MIGRATIONS)
-    if manifest.get("format") != FORMAT or manifest.get("schema") not in range(1, newest + 1):
+    schema = manifest.get("schema")
+    if manifest.get("format") != FORMAT or schema not in range(1, migrations.newest() + 1):
         raise NewerFormat(f"{path} was written by a newer version of cual: update cual")
     tables = {f"tables/{name}.jsonl" for name in db.metadata.tables if name not in LEFT_OUT}
     for member in members:
@@ -100,7 +117,7 @@ def _checked(path: Path, packed: zipfile.ZipFile, most_bytes: int) -> list[zipfi
     total = sum(member.file_size for member in members)
     if total > most_bytes:
         raise TooLarge(f"{path} would unpack to {total:,} bytes; at most {most_bytes:,} are taken")
-    return members
+    return int(schema), members
 
 
 def _unpack(packed: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path) -> None:
@@ -122,46 +139,56 @@ def _read(packed: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> bytes:
     return data
 
 
-def _fill(home: Home, c: Connection, packed: zipfile.ZipFile, names: set[str]) -> None:
+def _fill(home: Home, connection: Connection, packed: zipfile.ZipFile, names: set[str]) -> None:
+    """Put rows into tables that have the schema of the backup."""
+    inspector = sa.inspect(connection)
+    there = set(inspector.get_table_names())
     for table in db.metadata.sorted_tables:
         member = f"tables/{table.name}.jsonl"
         if table.name in LEFT_OUT or member not in names:
             continue
-        if c.execute(sa.select(sa.func.count()).select_from(table)).scalar_one():
-            raise Conflict("the database is not empty; a backup is restored into an empty one")
+        if table.name not in there:
+            raise DamagedFile(f"the table {table.name} is newer than the backup says")
+        columns = {column["name"] for column in inspector.get_columns(table.name)}
+        today = [sa.column(column.name, column.type) for column in table.columns if column.name in columns]
+        target = sa.table(table.name, *today)
         with packed.open(member) as lines:
-            rows = [_row(table, line) for line in lines]
+            rows = [_row(target, line) for line in lines]
         for start in range(0, len(rows), 1000):
-            c.execute(sa.insert(table), rows[start : start + 1000])
-        if not home.database.is_sqlite and "id" in table.columns and rows:
+            connection.execute(sa.insert(target), rows[start : start + 1000])
+        if not home.database.is_sqlite and "id" in columns and rows:
             sequence = sa.func.pg_get_serial_sequence(table.name, "id")
-            c.execute(sa.select(sa.func.setval(sequence, max(row["id"] for row in rows))))
-    _check_rows(c)
-    # What was being worked on is begun again by whoever comes first; what it needs, this machine may have.
-    c.execute(sa.update(db.jobs).where(db.jobs.c.state == "running").values(state="waiting", worker=None))
-    c.execute(sa.update(db.jobs).values(crashes=0, mark=None))
+            connection.execute(sa.select(sa.func.setval(sequence, max(row["id"] for row in rows))))
+    _check_rows(connection)
 
 
-def _check_rows(c: Connection) -> None:
+def _begin_again(connection: Connection) -> None:
+    """What was being worked on is begun again by whoever comes first; what it needs, this machine may have."""
+    running = db.jobs.c.state == "running"
+    connection.execute(sa.update(db.jobs).where(running).values(state="waiting", worker=None))
+    connection.execute(sa.update(db.jobs).values(crashes=0, mark=None))
+
+
+def _check_rows(connection: Connection) -> None:
     """Let no row of a backup name a path."""
     a, p = db.adaptations.c, db.pools.c
-    for folder in c.execute(sa.select(a.folder).where(a.folder.is_not(None))).scalars():
+    for folder in connection.execute(sa.select(a.folder).where(a.folder.is_not(None))).scalars():
         if not re.fullmatch(r"\d{1,9}-\d{1,9}", folder):
             raise DamagedFile(f"an adaptation lies in {folder!r}, which cannot be")
-    for row in c.execute(sa.select(p.id, p.source).where(p.state == "preparing")).all():
+    for row in connection.execute(sa.select(p.id, p.source).where(p.state == "preparing")).all():
         given, upload = row.source.get("given"), row.source.get("upload")
         if not given and not (
             upload and re.fullmatch(r"items|file[.a-z0-9]{0,22}", str(row.source.get("path")))
         ):
             # Whether it may be read from there is for the new place to say.
-            told = {"state": "failed", "error": "it was being read when the backup was made; add it again"}
-            c.execute(sa.update(db.pools).where(p.id == row.id).values(**told))
-            c.execute(sa.delete(db.jobs).where(db.jobs.c.pool == row.id, db.jobs.c.state != "done"))
+            failed = {"state": "failed", "error": "it was being read when the backup was made; add it again"}
+            connection.execute(sa.update(db.pools).where(p.id == row.id).values(**failed))
+            connection.execute(sa.delete(db.jobs).where(db.jobs.c.pool == row.id, db.jobs.c.state != "done"))
 
 
-def _row(table: sa.Table, line: bytes) -> Row:
+def _row(table: sa.TableClause, line: bytes) -> Row:
     try:
-        row: Row = {**LATER.get(table.name, {}), **json.loads(line)}
+        row: Row = dict(json.loads(line))
         for column in table.columns:
             if isinstance(column.type, db.Moment) and row[column.name] is not None:
                 row[column.name] = datetime.fromtimestamp(float(row[column.name]), UTC)

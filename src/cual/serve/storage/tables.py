@@ -1,6 +1,6 @@
 """The tables of a workspace's database. What the rows mean is other modules' business; no connections here.
 
-A change here needs a migration in `cual.serve.storage.database`.
+A change here needs a revision in `migrations`; a test compares the two.
 """
 
 import json
@@ -252,6 +252,18 @@ jobs = sa.Table(
     Column("error", Text),
     Column("finished_at", Moment),
     _made(),
+    sqlite_autoincrement=True,
+)
+audit = sa.Table(
+    "audit",
+    metadata,
+    _key(),
+    Column("at", Moment, nullable=False, default=now, index=True),
+    Column("person", ForeignKey("people.id"), index=True),  # none: the operator, at the command line
+    Column("action", String(50), nullable=False),
+    Column("kind", String(20), nullable=False),  # of thing
+    Column("thing", Integer),
+    Column("details", Json, nullable=False),
     sqlite_autoincrement=True,
 )
 schema = sa.Table("cual_schema", metadata, Column("version", Integer, nullable=False))
