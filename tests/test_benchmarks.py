@@ -1,6 +1,7 @@
 """Benchmarks are measured, never asserted; but they cannot rot unseen: they import, and their options exist."""
 
-import importlib
+import importlib.util
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,10 +15,16 @@ FOLDER = Path(__file__).parents[1] / "benchmarks"
 
 @pytest.fixture
 def benchmark_module(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(FOLDER)
+    monkeypatch.syspath_prepend(FOLDER)  # one may import another
 
     def load(name: str) -> ModuleType:
-        return importlib.import_module(name)
+        spec = importlib.util.spec_from_file_location(f"benchmarks_{name}", FOLDER / f"{name}.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, spec.name, module)  # dataclasses look themselves up there
+        spec.loader.exec_module(module)
+        return module
 
     return load
 

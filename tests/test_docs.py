@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cual.cli.reading import read_options
 from cual.methods import AXES, Method, methods
 from cual.registry import Registry, options_of, to_json
 from cual.uncertainty import uncertainties
@@ -102,6 +103,13 @@ def changes(method: Method) -> Iterator[str]:
                     yield f"{name}.{option}={shown(changed)}"
         elif value != usual:
             yield f"{name}={shown(value)}"
+
+
+def test_the_example_of_options_is_understood() -> None:
+    (command,) = re.findall(r"```sh\n(cual fit .*)\n```", COMPONENTS)
+    given = read_options(re.findall(r"--option (\S+)", command))
+    (call,) = re.findall(r"`Agent\.fit\(X, y, \"cual\", (.*)\)`\.", COMPONENTS)
+    assert methods["cual"].but(**given) == methods["cual"].but(**eval(f"dict({call})")) != methods["cual"]
 
 
 def option_rows() -> list[tuple[str, str, str]]:
