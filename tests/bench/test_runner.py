@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from cual.bench.folder import FolderInUse, RunFolder, read_rows
+from cual.bench.folder import RunFolder, read_rows
 from cual.bench.jobs import Progress, run
 from cual.bench.rows import round_rows
 from cual.bench.runner import Data, fit_first, load, walk
 from cual.bench.settings import Setting
-from cual.errors import BadFile, BadOption, DamagedFile, ForeignFile, UnknownName
+from cual.errors import BadFile, BadOption, DamagedFile, FolderInUse, ForeignFile, UnknownName
 from cual.loop.rounds import Round
 from cual.uncertainty import Threshold
 
@@ -162,7 +162,7 @@ def test_other_features_of_the_same_name_do_not_mix(setting, whole, blobs, tmp_p
 def test_a_folder_in_use_is_refused(setting, whole, blobs):
     with (
         RunFolder(whole).claimed(setting, blobs.sha256()),
-        pytest.raises(FolderInUse, match="in use by process"),
+        pytest.raises(FolderInUse, match="being used by process"),
     ):
         run(setting, whole)
     run(setting, whole)  # free again

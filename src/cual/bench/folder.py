@@ -13,7 +13,6 @@ import fcntl
 import json
 import os
 import platform
-import socket
 import time
 from collections.abc import Generator, Sequence
 from pathlib import Path
@@ -23,7 +22,8 @@ import torch
 
 from cual.agent import Agent
 from cual.bench.settings import Setting
-from cual.errors import BadOption, DamagedFile, FolderInUse, ForeignFile
+from cual.errors import BadOption, DamagedFile, ForeignFile
+from cual.locks import claim
 from cual.storage import write_bytes
 from cual.types import Row
 
@@ -43,19 +43,13 @@ class RunFolder:
 
         The lock is the kernel's and ends with the process that holds it, however that ends.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / "lock").open("a+") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                lock.seek(0)
-                raise FolderInUse(f"{self.path} is in use by {lock.read().strip() or 'another run'}") from None
-            lock.truncate(0)
-            lock.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-            lock.flush()
+        lock = claim(self.path / "lock")
+        try:
             self._check_or_start(setting, features_hash)
             self._drop_leftovers()
             yield self
+        finally:
+            lock.release()
 
     def rows(self) -> list[Row]:
         """All finished tasks so far; a line that a killed run left unfinished is not one."""
@@ -65,7 +59,7 @@ class RunFolder:
         """Add a row for good: once this returns, it survives a crash."""
         line = (json.dumps(row, ensure_ascii=False) + "\n").encode()
         with self.results.open("ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            fcntl.flock(file, fcntl.LOCK_EX)  # the rows themselves are locked, so that no second file is needed
             file.write(line)
             file.flush()
             os.fsync(file.fileno())

@@ -3,7 +3,6 @@
 Both say the same things to the bridge, and remember what it told them before it was restarted.
 """
 
-import fcntl
 import json
 import uuid
 from collections.abc import Mapping
@@ -14,7 +13,8 @@ from cual.bridges.label_studio.labelling import Kind, Question
 from cual.bridges.label_studio.showing import Show, data_uri, no_picture
 from cual.client import Client, RemoteAdaptation
 from cual.data.labels import SKIP, Answer
-from cual.errors import CualError, DamagedFile, FolderInUse
+from cual.errors import CualError, DamagedFile
+from cual.locks import claim
 from cual.types import Label
 
 if TYPE_CHECKING:
@@ -70,19 +70,13 @@ class FolderSource:
     def __init__(self, task: "Adaptation", folder: Path, kind: Kind = "text", show: Show = str) -> None:
         self.task, self._show, self._folder = task, show, folder
         self.kind: Kind = kind
-        folder.mkdir(parents=True, exist_ok=True)
-        self._lock = (folder / ".label-studio.lock").open("a")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._lock.close()
-            raise FolderInUse(f"another process asks the questions of {folder} in Label Studio") from None
+        self._lock = claim(folder / ".label-studio.lock", "asked about in Label Studio")
         self._file, self._saved = folder / "label-studio.json", (-1, "")
         self._key, self._answers = self._read()
 
     def close(self) -> None:
         """Let another process have the folder."""
-        self._lock.close()
+        self._lock.release()
 
     @property
     def key(self) -> str:

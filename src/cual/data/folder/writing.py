@@ -1,6 +1,5 @@
 """Writing a features folder: one writer at a time, shard by shard, so that a killed one leaves whole shards."""
 
-import fcntl
 import hashlib
 import json
 import logging
@@ -24,10 +23,10 @@ from cual.errors import (
     BadOption,
     DamagedFile,
     DuplicateIds,
-    FolderInUse,
     ForeignFile,
     WrongEncoder,
 )
+from cual.locks import claim
 from cual.storage import open_beside, write_bytes
 from cual.types import AnyArray, Label
 
@@ -71,17 +70,16 @@ class FeaturesWriter:
             raise BadOption(f"features are kept as {' or '.join(TYPES)}, not {dtype}")
         if self.path.exists() and not self.path.is_dir():
             raise ForeignFile(f"{self.path} is a file, not a features folder; choose another name")
-        self.path.mkdir(parents=True, exist_ok=True)
-        self._lock = (self.path / LOCK).open("a+")
+        self._lock = claim(self.path / LOCK, "written", wait)
         try:
-            self._claim(wait)
             self.manifest = self._begin(width, dtype, made)
             self._drop_leftovers()
             self._stamps = self._known()
         except BaseException:
-            self._lock.close()
+            self._lock.release()
             raise
-        self._shard_rows, self._failed = shard_rows, False
+        self._shard_rows = shard_rows
+        self._failed = False
         self._waiting: list[AnyArray] = []
         self._table: dict[str, list[Any]] = {c: [] for c in COLUMNS}
 
@@ -140,7 +138,7 @@ class FeaturesWriter:
 
     def close(self) -> None:
         """Flush, and let others write."""
-        if not self._lock.closed:
+        if self._lock.is_locked:
             try:
                 if self._failed:  # whoever closes is told already, and once more would fail once more
                     return
@@ -148,20 +146,9 @@ class FeaturesWriter:
                 if not (self.path / MANIFEST).exists():
                     self._write_manifest(self.manifest)
             finally:
-                self._lock.close()
+                self._lock.release()
 
     # -- inside ------------------------------------------------------------------------------------------------
-
-    def _claim(self, wait: bool) -> None:
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            self._lock.seek(0)
-            who = self._lock.read(200).strip() or "another process"
-            raise FolderInUse(f"{self.path} is being written by {who}") from None
-        self._lock.truncate(0)
-        self._lock.write(f"process {os.getpid()}\n")
-        self._lock.flush()
 
     def _begin(self, width: int, dtype: str | None, made: Made | None) -> Manifest:
         if not (self.path / MANIFEST).exists():
@@ -174,7 +161,7 @@ class FeaturesWriter:
             there.made is None or made is None or there.made.fingerprint != made.fingerprint
         ):
             raise WrongEncoder(
-                f"{self.path} holds features of {_told(there.made)}, not of {_told(made)}; choose another"
+                f"{self.path} holds features of {_named(there.made)}, not of {_named(made)}; choose another"
             )
         if there.width != width:
             raise BadFeatures(f"{self.path} holds features {there.width} wide, not {width}")
@@ -274,5 +261,5 @@ def _write_npy(path: Path, rows: AnyArray) -> tuple[int, str]:
     return size, digest
 
 
-def _told(made: Made | None) -> str:
+def _named(made: Made | None) -> str:
     return "an unknown encoder" if made is None else f"the encoder {made.fingerprint}"
