@@ -4,8 +4,8 @@
         [--methods cual-plus,cual] [--batch 500] [--novel 0.1]
 
 An agent learns the first classes of a file and is asked about test samples of these and of all other classes.
-AUROC, the share of known samples that lie above `Agent.threshold` (false alarms) and of unknown ones (detected);
-mean over seeds. "Together": batches of --batch samples, --novel of them unknown (`Agent.novelty_together`).
+AUROC; the share of known samples above `Agent.threshold` (false alarms) and of unknown ones (detected);
+mean over seeds. "Together": in batches of --batch, --novel of them unknown (`Agent.novelty_together`).
 """
 
 import argparse

@@ -4,7 +4,7 @@ An agent never changes: `adapt` starts an `Adaptation`, whose `finish` gives the
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -53,6 +53,8 @@ class Agent:
     """One row per adaptation that led here."""
     encoder: str | None = None
     """Fingerprint of the encoder that made the features, where it is known; others' are refused."""
+    verified: Tensor | None = None
+    """Of each validation sample, whether a person gave its label; None where all of them have one."""
 
     @classmethod
     def fit(
@@ -185,6 +187,7 @@ class Agent:
             torch.cat([self.validation.X, features(accepted.rows[held_out])]),
             torch.cat([self.validation.y, codes]),
         )
+        person = torch.from_numpy(accepted.human[held_out] == 1).to(self.device)
         history = (*self.history, {"version": task, **outcome})
         return Agent(
             self.method,
@@ -197,7 +200,19 @@ class Agent:
             validation,
             history,
             self.encoder,
+            torch.cat([self._verified, person]),
         )
+
+    @property
+    def _verified(self) -> Tensor:
+        if self.verified is not None:
+            return self.verified
+        return torch.ones(len(self.validation), dtype=torch.bool, device=self.device)
+
+    @property
+    def verified_samples(self) -> Samples:
+        """Validation samples whose label a person gave. Nothing was learned from them."""
+        return Samples(self.validation.X[self._verified], self.validation.y[self._verified])
 
     def _models(
         self, grown: Sequence[int], kept: Accepted, features: Callable[[IntArray], Tensor], n_classes: int
@@ -307,7 +322,11 @@ class Agent:
             "history": list(self.history),
             "encoder": self.encoder,
         }
-        tensors = {"validation.X": self.validation.X, "validation.y": self.validation.y}
+        tensors = {
+            "validation.X": self.validation.X,
+            "validation.y": self.validation.y,
+            "validation.verified": self._verified,
+        }
         tensors |= {f"head.{k}": v for k, v in self.head.state().items()}
         tensors |= {f"replay.{k}": v for k, v in self.replay.state().items()}
         for c, model in enumerate(self.models):
@@ -338,7 +357,19 @@ class Agent:
                 Samples(tensors["validation.X"].to(device), tensors["validation.y"].to(device)),
                 tuple(body["history"]),
                 body.get("encoder"),
+                _read_verified(body, tensors).to(device),
             )
+
+
+def _read_verified(body: Row, tensors: Mapping[str, Tensor]) -> Tensor:
+    """Which validation samples have a label of a person; release 0.1.0 did not say.
+
+    All of the first classes had, but for a few that were learned further from pseudo-labels.
+    """
+    if "validation.verified" in tensors:
+        return tensors["validation.verified"]
+    new = sum(len(row["new_classes"]) for row in body["history"])
+    return tensors["validation.y"] < len(body["names"]) - new
 
 
 def warn_about(uncertainty: Uncertainty[Any], models: Sequence[ClassModel]) -> None:

@@ -14,10 +14,7 @@ OTHERS = [
     Hesitation("margin"),
     Prototypes(second_space=False, crowd_in_novelty=False, estimate_frequency=False),
     Prototypes(anchors=20, crowd=3, voters=3),
-    pytest.param(
-        Prototypes(keep_bytes=0),
-        marks=pytest.mark.xfail(reason="features of no rows are no table: `joined([])`", strict=True),
-    ),
+    Prototypes(keep_bytes=0),
 ]
 
 

@@ -1,4 +1,4 @@
-"""The journal's file: one line per event, appended; what a crash cut off is dropped, what others wrote is noticed."""
+"""The journal's file: a line per event, appended; what a crash cut off is dropped, others are noticed."""
 
 import json
 import logging
@@ -73,7 +73,7 @@ def test_a_damaged_cache_is_computed_again(
 
 
 def test_a_journal_of_another_pool_is_noticed(world: World, tmp_path: Path) -> None:
-    task, _ = asked(world, tmp_path)
+    asked(world, tmp_path)
     rows = [json.loads(line) for line in (tmp_path / "journal.jsonl").read_text().splitlines()]
     rows[1]["samples"] = rows[1]["samples"][1:]
     (tmp_path / "journal.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -192,7 +192,7 @@ def test_subspaces_without_an_outside_are_warned_of_once(caplog: pytest.LogCaptu
     assert np.median(agent.novelty(X)) < 1e-3
     (record,) = caplog.records
     assert record.name.split(".")[0] == "cual"
-    for said in ("all 12 dimensions of 2 of 2 classes", '"variance": 0.9', 'uncertainty="mahalanobis"'):
+    for said in ("all 12 dimensions of 2 of 2 classes", '"variance": 0.9', '"uncertainty": "mahalanobis"'):
         assert said in record.getMessage()
 
 

@@ -5,6 +5,7 @@ The learners are beside this file. Whom to ask and what to believe is decided el
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -137,11 +138,12 @@ class ByScore:
     """A detector whose threshold is T_inner: `stds` deviations above the mean score of the validation set."""
 
     novelty: Callable[[Tensor], Tensor]
-    threshold: Threshold
+    validation: Tensor
+    stds: float
 
-    @classmethod
-    def of(cls, novelty: Callable[[Tensor], Tensor], validation: Tensor, stds: float) -> "ByScore":
-        return cls(novelty, t_inner(novelty(validation), stds))
+    @cached_property
+    def threshold(self) -> Threshold:
+        return t_inner(self.novelty(self.validation), self.stds)
 
 
 class Learner(Protocol):

@@ -67,7 +67,7 @@ class Hesitation:
         def novelty(X: Tensor) -> Tensor:
             return torch.from_numpy(self.of(softmax(agent.head.logits(X))))
 
-        return ByScore.of(novelty, agent.validation.X, stds)
+        return ByScore(novelty, agent.validation.X, stds)
 
     def of(self, probabilities: FloatArray) -> FloatArray:
         """How much each row of class probabilities hesitates."""

@@ -68,7 +68,7 @@ class Novelty:
         def novelty(X: Tensor) -> Tensor:
             return s0(self.uncertainty.distances(X, agent.models))
 
-        return ByScore.of(novelty, agent.validation.X, stds)
+        return ByScore(novelty, agent.validation.X, stds)
 
 
 class NoveltyLearner:
@@ -154,6 +154,7 @@ class NoveltyLearner:
         return self._pool.take(rows).numpy()
 
     def nearest_old(self, rows: IntArray) -> IntArray:
+        self._measure_old()
         return self._nearest[torch.from_numpy(rows)].numpy()
 
     def learning(self) -> IntArray:

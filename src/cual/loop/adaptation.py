@@ -17,6 +17,7 @@ from cual.data.pool import Pool
 from cual.errors import AlreadyFinished, LabelsMissing, UnknownSample
 from cual.loop import events, files
 from cual.loop.budget import count_labels
+from cual.loop.evidence import Evidence, gathered
 from cual.loop.journal import Journal
 from cual.loop.machine import Machine
 from cual.loop.outlook import Outlook
@@ -240,6 +241,14 @@ class Adaptation:
         """How many novel samples are probably still unlabelled, and whether to ask about another one."""
         _ = self.rounds
         return self.machine.outlook(self.state)
+
+    def evidence(self, folds: int = 5) -> Evidence:
+        """What says how good the agent was and the next one is: labels of people, predicted without themselves.
+
+        It is computed, which takes as long as `folds` last rounds.
+        """
+        names, accepted = self.machine.settled(self.state)
+        return gathered(self.agent, self.agent.verified_samples, self.pool, accepted, names, folds)
 
     @property
     def outcome(self) -> Row:

@@ -140,7 +140,7 @@ class Machine:
         if not len(current.asked) and not len(current.pseudo_rows):
             return {**closed, "ended": "nothing more to ask or to believe"}
         with self._timings.stage("short head"):
-            self._short.learn(self._accepted(state, closed), current.round)
+            self._short.learn(self.accepted(state, closed), current.round)
         return closed
 
     def _allotment(self, state: State, round: int) -> int:
@@ -225,7 +225,7 @@ class Machine:
         rows = last.rows[taken & (last.scores > last.threshold.value)]
         return np.setdiff1d(rows, np.concatenate([self._answered_rows(state), self._rejected_rows(state)]))
 
-    def _accepted(self, state: State, closed: Row | None = None) -> Accepted:
+    def accepted(self, state: State, closed: Row | None = None) -> Accepted:
         """What is accepted so far; `closed` is the event of a round that is just being closed."""
         names = state.numbered
         answers = [(self._row_of[s], names.index(a)) for s, a in state.answers.items() if a is not SKIP]
@@ -241,7 +241,7 @@ class Machine:
 
     def settled(self, state: State) -> tuple[ClassNames, Accepted]:
         """What was accepted, with classes that it leaves empty left out and the numbers closed up."""
-        accepted, names = self._accepted(state), state.numbered
+        accepted, names = self.accepted(state), state.numbered
         kept = sorted({*range(len(self._agent.names)), *accepted.classes.tolist()})
         number = np.full(len(names), -1)
         number[kept] = np.arange(len(kept))

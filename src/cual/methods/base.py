@@ -110,7 +110,7 @@ class Method:
         cual.errors.BadOption: a method has no option 'alfa'; it has learner, first, ...
         """
         plain: dict[str, Any] = {}
-        for name, value in earlier.translated(changed).items():
+        for name, value in earlier.translated(changed, self.head).items():
             if name not in _FIELDS:
                 known = ", ".join(f for f in _FIELDS if f not in ("name", "summary"))
                 raise BadOption(f"a method has no option {name!r}; it has {known}")

@@ -8,6 +8,7 @@ from typing import Any
 
 from cual import options as check
 from cual.errors import BadOption
+from cual.heads import heads
 
 _SCORES: Mapping[str, Mapping[str, Any]] = {
     "novelty": {"name": "novelty"},
@@ -24,11 +25,13 @@ _INNER = {
 """Options that moved into a part."""
 
 
-def translated(changed: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as they are called now.
+def translated(changed: Mapping[str, Any], head: Any) -> dict[str, Any]:
+    """Options as they are called now; `head` is the one that they change.
 
-    >>> translated({"alpha": 0.1, "iterations": 3, "head_options": {"hidden": 16}})
-    {'rounds': 3, 'believe': {'alpha': 0.1}, 'head': {'hidden': 16}}
+    >>> from cual.heads import MLP
+    >>> new = translated({"alpha": 0.1, "iterations": 3, "head_options": {"hidden": 16}}, MLP())
+    >>> new["rounds"], new["believe"], new["head"].hidden
+    (3, {'alpha': 0.1}, 16)
     """
     given = dict(changed)
     plain: dict[str, Any] = {}
@@ -44,13 +47,10 @@ def translated(changed: Mapping[str, Any]) -> dict[str, Any]:
     for name, (part, option) in _INNER.items():
         if name in given:
             _into(plain, part, {option: given.pop(name)})
-    if "uncertainty" in given:
-        _into(plain, "learner", {"uncertainty": given.pop("uncertainty")})
-    if "uncertainty_options" in given:
-        _into(plain, "learner", {"uncertainty": _uncertainty(plain, given.pop("uncertainty_options"))})
+    if "uncertainty" in given or "uncertainty_options" in given:
+        _into(plain, "learner", {"uncertainty": _uncertainty(given)})
     if "head_options" in given:
-        head = {"name": given.pop("head")} if "head" in given else {}
-        plain["head"] = {**head, **check.named("head_options", given.pop("head_options"))}
+        plain["head"] = _head(given, head)
     for name, value in given.items():
         if name in plain:
             raise BadOption(f"{name} is given twice, by its name and by an earlier one")
@@ -66,10 +66,19 @@ def _into(plain: dict[str, Any], part: str, options: Mapping[str, Any]) -> None:
     plain[part] = {**({"name": before} if isinstance(before, str) else before), **options}
 
 
-def _uncertainty(plain: Mapping[str, Any], options: Any) -> dict[str, Any]:
-    learner = plain.get("learner", {})
-    name = learner.get("uncertainty") if isinstance(learner, Mapping) else None
-    return {**({"name": name} if isinstance(name, str) else {}), **check.named("uncertainty_options", options)}
+def _uncertainty(given: dict[str, Any]) -> Any:
+    """Options that were given replaced all of the uncertainty's, as those of a head did."""
+    name = given.pop("uncertainty", None)
+    options = given.pop("uncertainty_options", None)
+    if options is None:
+        return name
+    named = check.named("uncertainty_options", options)
+    return named if name is None else {"name": name, **named}
+
+
+def _head(given: dict[str, Any], head: Any) -> Any:
+    name = given.pop("head", None) or heads.name_of(head)
+    return heads.part({"name": name, **check.named("head_options", given.pop("head_options"))})
 
 
 def read(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,7 +35,7 @@ class Prototypes(PrototypeOptions):
     def check(self, head: Head) -> None:
         if not isinstance(head, Whitens):
             raise BadOption(
-                f"prototypes live in the space that a head whitens, and {type(head).__name__} has none: use ridge"
+                f"prototypes live in the space that a head whitens; {type(head).__name__} has none: use ridge"
             )
 
     def begin(self, agent: Knowledge, pool: Pool) -> ShortTerm:
@@ -143,7 +143,8 @@ class PrototypeLearner:
         return joined(parts).cpu().numpy()[rows]
 
     def features(self, rows: IntArray) -> FloatArray:
-        return joined([U for _, U in self._home.chunks(rows)]).cpu().numpy()
+        parts = [U for _, U in self._home.chunks(rows)]
+        return joined(parts).reshape(len(rows), self._home.old.shape[1]).cpu().numpy()
 
     def nearest_old(self, rows: IntArray) -> IntArray:
         space = self._home

@@ -6,6 +6,7 @@ Here is measured; what the measures make of a sample is decided in `competition`
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -32,6 +33,8 @@ class Scale:
 
     @classmethod
     def of(cls, values: Tensor) -> "Scale":
+        if not len(values):
+            return cls(0.0, 1.0)
         return cls(float(values.mean()), max(float(values.std(correction=0)), 1e-6))
 
     def deviations(self, values: Tensor) -> Tensor:
@@ -62,7 +65,13 @@ class KnownSpace:
         self._known = normalize(self._head.whiten(agent.replay.samples().X.float()), dim=1)
         views = self._views(agent.validation.X)
         self._scales = [Scale.of(view) for view in views]
-        self.threshold = at_rate(self._sum(views), part.false_alarms)
+        self._validation = self._sum(views)
+        self._false_alarms = part.false_alarms
+
+    @cached_property
+    def threshold(self) -> Threshold:
+        """What the share `false_alarms` of known validation samples exceeds, at most."""
+        return at_rate(self._validation, self._false_alarms)
 
     def novelty(self, X: Tensor) -> Tensor:
         return self._sum(self._views(X))
