@@ -45,10 +45,11 @@ test-slow: $(INSTALLED)  ## the tests that take minutes
 fuzz: $(INSTALLED)  ## the property tests on examples that nobody has tried yet
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --hypothesis-profile=search $$(grep -rl hypothesis tests --include='test_*.py')
 
-check: $(INSTALLED)  ## format, lint and types
+check: $(INSTALLED)  ## format, lint, types, and which room may import which
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
+	$(BIN)/lint-imports
 
 bench: $(INSTALLED)  ## measure the speed of what is in benchmarks/
 	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script"; done

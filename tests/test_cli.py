@@ -342,8 +342,8 @@ def test_enter_takes_the_suggestion_only_where_there_is_one(desk: Desk) -> None:
 
 def test_undo_corrects_the_last_answer_and_the_one_before(desk: Desk) -> None:
     answers = desk.typed()
-    mistaken = [answers[0], "oops", answers[1], "u", "u", answers[1]]  # back over a right answer to a wrong one
-    typed = ["u", answers[0], "wrong", "u", answers[1], *answers[2:]]
+    mistaken = [answers[0], "oops", answers[1], "z", "z", answers[1]]  # back over a right answer to a wrong one
+    typed = ["z", answers[0], "wrong", "z", answers[1], *answers[2:]]
     ledger = desk.folder / "ledger.jsonl"
     result = done(*desk.adapt, "--ledger", ledger, input=lines(*typed, ""))
     assert "nothing was answered before" in result.stdout
@@ -361,8 +361,8 @@ def test_undo_corrects_the_last_answer_and_the_one_before(desk: Desk) -> None:
 def test_enter_keeps_an_answer_that_one_went_back_to(desk: Desk) -> None:
     answers = desk.typed()
     ledger = desk.folder / "ledger.jsonl"
-    result = done(*desk.adapt, "--ledger", ledger, input=lines("s", "u", "", answers[1], "u", "", "q"))
-    assert "answered skip" in result.stdout
+    result = done(*desk.adapt, "--ledger", ledger, input=lines("u", "z", "", answers[1], "z", "", "q"))
+    assert "answered cannot tell" in result.stdout
     rows = [json.loads(line) for line in ledger.read_text(encoding="utf-8").splitlines()]
     assert rows[0]["skipped"] is True
     assert rows[1]["answer"] == answers[1]
@@ -372,7 +372,7 @@ def test_the_last_answer_can_still_be_corrected(desk: Desk) -> None:
     answers = desk.typed()
     done(*desk.adapt, "--task", desk.folder / "t", input=lines(*answers[:-1], "typo", "q"))
     command = (*desk.adapt, "--task", desk.folder / "t")
-    result = done(*command, input=lines("u", answers[-1], *answers, ""))
+    result = done(*command, input=lines("z", answers[-1], *answers, ""))
     assert "No more questions" in result.stdout
     assert "typo" not in Agent.load(desk.next).classes_.tolist()
 
@@ -398,12 +398,34 @@ def test_whoever_is_done_is_asked_no_more(desk: Desk) -> None:
 
 def test_keys_are_explained_and_can_be_names(desk: Desk) -> None:
     ledger = desk.folder / "ledger.jsonl"
-    result = done(*desk.adapt, "--ledger", ledger, input=lines("?", "=s", "?", "s", "=q", "q"))
+    result = done(*desk.adapt, "--ledger", ledger, input=lines("?", "=u", "?", "u", "=q", "q"))
     assert "Known: cat, dog" in result.stdout
-    assert "New: s" in result.stdout
+    assert "New: u" in result.stdout
     rows = [json.loads(line) for line in ledger.read_text(encoding="utf-8").splitlines()]
-    assert [row["answer"] for row in rows[:3]] == ["s", None, "q"]
+    assert [row["answer"] for row in rows[:3]] == ["u", None, "q"]
     assert [row["skipped"] for row in rows[:3]] == [False, True, False]
+
+
+def test_a_question_that_is_passed_on_comes_again_after_the_others(desk: Desk) -> None:
+    answers = desk.typed()
+    first_round = [row["sample"] for row in _asked_first(desk)]
+    ledger = desk.folder / "ledger.jsonl"
+    n = len(first_round)
+    typed = ["p", *answers[1:n], answers[0], *answers[n:]]
+    result = done(*desk.adapt, "--ledger", ledger, input=lines(*typed, ""))
+    rows = [json.loads(line) for line in ledger.read_text(encoding="utf-8").splitlines()]
+    assert [row["answer"] for row in rows] == answers
+    assert max(row["told_at"] for row in rows[:n]) == rows[0]["told_at"]
+    assert result.stdout.count(f"{first_round[0]}  score") == 2
+    earlier_key = (*desk.adapt, "--force", "--task", desk.folder / "other")
+    assert "u says that you cannot tell, p passes it on" in done(*earlier_key, input="s\nq\n").stdout
+
+
+def _asked_first(desk: Desk) -> list[dict[str, object]]:
+    """What the first round asks about."""
+    other = desk.folder / "look.jsonl"
+    done(*desk.adapt, "--task", desk.folder / "look", "--ledger", other, input="q\n")
+    return [json.loads(line) for line in other.read_text(encoding="utf-8").splitlines()]
 
 
 def test_a_label_of_the_wrong_type_is_asked_again(tmp_path: Path, world: World) -> None:
@@ -415,7 +437,7 @@ def test_a_label_of_the_wrong_type_is_asked_again(tmp_path: Path, world: World) 
 
 
 def test_names_that_look_like_markup_are_shown_as_they_are(desk: Desk) -> None:
-    result = done(*desk.adapt, input=lines("[red]owl[/red]", "u", "q"))
+    result = done(*desk.adapt, input=lines("[red]owl[/red]", "z", "q"))
     assert "new class [red]owl[/red]" in result.stdout
     assert "answered [red]owl[/red]" in result.stdout
 

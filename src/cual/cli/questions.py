@@ -9,13 +9,13 @@ from cual.cli.output import counted, out
 from cual.data.labels import SKIP, Answer, ClassNames, read_label
 from cual.errors import CualError
 from cual.loop import events
-from cual.loop.adaptation import Adaptation
+from cual.loop.adaptation import Adaptation, Query
 from cual.types import Label
 
 KEYS = """Type the name of its class, known or new. Enter takes the suggestion.
-? lists the classes, s skips (cannot tell), u goes back to the answer before, q saves and quits.
-d is done: it asks no more and learns from what was answered.
-A class that is called like a key is typed with = before it: =s"""
+? lists the classes, u says that you cannot tell (it costs no label), p passes it on: it comes again later.
+z goes back to the answer before, q saves and quits, d is done: it asks no more and learns from what was answered.
+A class that is called like a key is typed with = before it: =u"""
 COLOURS = {"novel": "magenta", "ambiguous": "yellow", "old": "blue"}
 
 
@@ -54,6 +54,8 @@ class Questions:
     def __init__(self, task: Adaptation, keep: Callable[[], None]) -> None:
         self._task = task
         self._keep = keep
+        self._passed: set[Label] = set()
+        """Samples that were passed on: they come when the others of the round are answered."""
 
     def run(self) -> None:
         """Ask until nothing is open. Raises `LeftOpen`, or EOFError where the input ends."""
@@ -68,24 +70,32 @@ class Questions:
                     highlight=False,
                 )
                 out.print(str(self._task.outlook), style="dim", highlight=False)
-            first = (query.ids[0], query.scores[0], query.zones[0], query.suggestions[0])
-            self._ask(Question(query.id, *first))
+            self._ask(self._next(query))
         self._keep()
         if self._answered(0) is not None:
             self._confirm()
+
+    def _next(self, query: Query) -> Question:
+        """The first question that was not passed on; when all were, they come again."""
+        places = range(len(query))
+        left = [place for place in places if query.ids[place] not in self._passed]
+        if not left:
+            self._passed.clear()
+        i = left[0] if left else 0
+        return Question(query.id, query.ids[i], query.scores[i], query.zones[i], query.suggestions[i])
 
     def _confirm(self) -> None:
         """The last chance to correct the last answers; input that ends here has said all it had to."""
         out.print(f"\n{self._task.outlook}", style="dim", highlight=False)
         while True:
             try:
-                text = out.input("\nNo more questions. Enter learns, u goes back to the last answer, q quits: ")
+                text = out.input("\nNo more questions. Enter learns, z goes back to the last answer, q quits: ")
             except EOFError:
                 return
             if text.strip() == "q":
                 raise LeftOpen
             last = self._answered(0)
-            if text.strip() != "u" or last is None:
+            if text.strip() != "z" or last is None:
                 return
             self._ask(last, back=1)
 
@@ -101,7 +111,12 @@ class Questions:
                 return self._keep()
             if text == "?":
                 out.print(escape(self._classes()), highlight=False)
-            elif text == "u":
+            elif text == "s":
+                out.print("u says that you cannot tell, p passes it on; a class called s is =s", style="yellow")
+            elif text == "p" and not back:
+                self._passed.add(question.sample)
+                return None
+            elif text == "z":
                 before = self._answered(back)
                 if before is not None:
                     return self._ask(before, back + 1)
@@ -114,7 +129,7 @@ class Questions:
         try:
             answer = _meaning(text, question.default, names)
             if answer is None:
-                out.print("there is no suggestion here: type a class, or s to skip", style="yellow")
+                out.print("there is no suggestion here: type a class, or u if you cannot tell", style="yellow")
                 return False
             self._task.tell(question.query, {question.sample: answer})
         except CualError as error:
@@ -122,7 +137,7 @@ class Questions:
             return False
         self._keep()
         if answer is not SKIP and answer not in names.names:
-            out.print(f"  new class {escape(str(answer))} (u to go back)", style="green", highlight=False)
+            out.print(f"  new class {escape(str(answer))} (z to go back)", style="green", highlight=False)
         return True
 
     def _show(self, question: Question) -> None:
@@ -163,8 +178,8 @@ class Questions:
 def _meaning(text: str, default: Answer | None, names: ClassNames) -> Answer | None:
     if not text:
         return default
-    return SKIP if text == "s" else read_label(text.removeprefix("="), names)
+    return SKIP if text == "u" else read_label(text.removeprefix("="), names)
 
 
 def _shown(answer: Answer) -> str:
-    return "skip" if answer is SKIP else escape(str(answer))
+    return "cannot tell" if answer is SKIP else escape(str(answer))
