@@ -134,3 +134,15 @@ def test_demo(tmp_path):
     assert links.tags["img"] == 3 * asked, "each question at the top, with its task and in the ledger"
     assert links.tags["details"] == 3
     assert links.tags["svg"] == 3
+
+
+def test_what_comes_from_files_is_text_and_never_markup(make_row, tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    evil = "<img src=x onerror=alert(1)>"
+    rows = [make_row("cual", 0, t, 0.5, dataset=evil) for t in (1, 2)]
+    (folder / "results.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "run.json").write_text(json.dumps({"setting": evil}))
+    text = report(folder).read_text(encoding="utf-8")
+    assert "<img" not in text
+    assert "&lt;img src=x" in text

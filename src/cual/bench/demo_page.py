@@ -1,16 +1,14 @@
 """The demo's page: accuracy, all questions, and for each task its scores, zones and pictures; the ledger."""
 
 import base64
-import html
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cual.bench import figures
-from cual.bench.formats import to_html
 from cual.bench.results import Group
 from cual.bench.runner import Data, Step
 from cual.bench.tables import learning_table, ordered
@@ -37,69 +35,66 @@ READ_SCORES = (
 
 def as_page(group: Group, shown: Sequence[Step], data: Data) -> str:
     """The whole document. `shown` are the tasks of one stream whose questions are shown."""
-    body = _cards(group)
-    curve = figures.inline(figures.accuracy_over_tasks(group), "demo accuracy")
-    caption = "Accuracy over all digits so far. Bands: deviation over seeds."
-    body += page.grid(page.figure(curve, caption) + (_all_questions(shown, data) if shown else ""))
-    body += page.section("What it cost", to_html(learning_table(group)))
-    tasks = "".join(_task(step, data, opened=step.task.number == 1) for step in shown)
-    body += page.section(
-        "What cual asked, task by task", f"<p class=note>{html.escape(READ_SCORES)}</p>{tasks}"
+
+    def picture_of(sample: int) -> str:
+        return data_uri(data.features.X[sample])
+
+    return page.render(
+        "cual.bench/demo.jinja",
+        title="CUAL on handwritten digits",
+        lead=WHAT,
+        average=AVERAGE,
+        read_scores=READ_SCORES,
+        cards=list(_cards(group)),
+        curve=page.as_html(figures.inline(figures.accuracy_over_tasks(group), "demo accuracy")),
+        learning=learning_table(group),
+        asked_caption=_asked_caption(shown[0], data) if shown else "",
+        tasks=[_task(step, data) for step in shown],
+        picture_of=picture_of,
     )
-    count = sum(len(step.adaptation.ledger) for step in shown)
-    body += page.section(
-        "The ledger", page.fold(f"All {count} questions with score, zone and answer", _ledger(shown, data))
-    )
-    return page.page("CUAL on handwritten digits", WHAT, body)
 
 
-def _cards(group: Group) -> str:
+def _cards(group: Group) -> Iterator[Row]:
     """What each method reached, and from how many labels."""
-    cards = ""
-    for m in ordered([group]):
-        accuracy, labels = group.accuracy(m), group.per_stream(m, lambda row: row["labels_used"])
-        if accuracy is None or labels is None:
-            continue
-        spread = f" <small>± {100 * accuracy.std:.1f}</small>" if accuracy.n > 1 else ""
-        cards += (
-            f'<div style="border-left-color: {figures.colour(m)}">{html.escape(m)}'
-            f"<b>{100 * accuracy.mean:.1f}{spread}</b>{labels.mean * len(group.tasks):,.0f} labels</div>"
-        )
-    return f"<div class=cards>{cards}</div><p class=note>{AVERAGE}</p>"
+    for method in ordered([group]):
+        accuracy = group.accuracy(method)
+        labels = group.per_stream(method, lambda row: row["labels_used"])
+        if accuracy is not None and labels is not None:
+            yield {
+                "method": method,
+                "colour": figures.colour(method),
+                "accuracy": f"{100 * accuracy.mean:.1f}",
+                "spread": f"± {100 * accuracy.std:.1f}" if accuracy.n > 1 else "",
+                "labels": f"{labels.mean * len(group.tasks):,.0f}",
+            }
 
 
-def _all_questions(shown: Sequence[Step], data: Data) -> str:
-    """Every picture that a person was asked about, task by task."""
-    lines = ""
-    for step in shown:
-        pictures = "".join(_picture(entry["sample"], data, entry["zone"]) for entry in step.adaptation.ledger)
-        lines += f"<tr><td>task {step.task.number}<td>new: {_new(step, data)}<td>{pictures}"
-    first = " and ".join(str(c) for c in data.truth.classes(shown[0].task.old))
-    row = shown[0].row
-    caption = (
+def _asked_caption(step: Step, data: Data) -> str:
+    first = " and ".join(str(name) for name in data.truth.classes(step.task.old))
+    row = step.row
+    return (
         f"All that a person was asked by {row['method']}, seed {row['seed']}, which began with {first}. "
         "Frames: the sample's zone (red novel, yellow ambiguous)."
     )
-    table = f"<table class=asked-all><tbody>{lines}</tbody></table>"
-    return page.figure(table, caption)
 
 
-def _new(step: Step, data: Data) -> str:
-    return html.escape(", ".join(str(c) for c in data.truth.classes(step.task.new)))
-
-
-def _task(step: Step, data: Data, opened: bool) -> str:
+def _task(step: Step, data: Data) -> Row:
+    """What the page shows of one task."""
     row = step.row
-    summary = (
-        f"Task {step.task.number}, new: {_new(step, data)} · {row['labels_used']} labels for "
-        f"{row['pool_size']} samples, {row['pseudo_labels']} pseudo-labels, "
-        f"accuracy {100 * row['accuracy']:.1f} %"
-    )
+    number = step.task.number
+    new = ", ".join(str(name) for name in data.truth.classes(step.task.new))
     before = set(data.truth.classes(step.task.old))
     novel = ~np.isin(data.truth.labels[step.task.rows], list(before))
-    drawn = figures.inline(score_histograms(step.adaptation.rounds, novel), f"demo task {step.task.number}")
-    asked = "".join(_question(entry, data) for entry in step.adaptation.ledger)
-    return page.fold(summary, f"{drawn}<div class=asked>{asked}</div>", opened)
+    drawn = figures.inline(score_histograms(step.adaptation.rounds, novel), f"demo task {number}")
+    return {
+        "number": number,
+        "new": new,
+        "summary": f"Task {number}, new: {new} · {row['labels_used']} labels for {row['pool_size']} samples, "
+        f"{row['pseudo_labels']} pseudo-labels, accuracy {100 * row['accuracy']:.1f} %",
+        "ledger": step.adaptation.ledger,
+        "asked": len(step.adaptation.ledger),
+        "histograms": page.as_html(drawn),
+    }
 
 
 def score_histograms(rounds: Sequence["Round"], novel: AnyArray) -> "Figure":
@@ -150,44 +145,10 @@ def _histogram(axes: "Axes", round_: "Round", novel: AnyArray) -> None:
     axes.grid(axis="x", visible=False)
 
 
-def _question(entry: Row, data: Data) -> str:
-    return (
-        f"<div>{_picture(entry['sample'], data)}<b>{html.escape(str(entry['answer']))}</b><br>"
-        f"i = {entry['iteration']}<br>{_zone(entry)}</div>"
-    )
-
-
-def _ledger(shown: Sequence[Step], data: Data) -> str:
-    names = ("task", "round", "sample", "", "score", "T_inner", "zone", "suggestion", "answer", "charged")
-    head = "".join(f"<th>{name}</th>" for name in names)
-    lines: list[str] = []
-    for step in shown:
-        for e in step.adaptation.ledger:
-            cells = (
-                str(step.task.number),
-                str(e["iteration"]),
-                str(e["sample"]),
-                _picture(e["sample"], data),
-                f"{e['score']:.3f}",
-                f"{e['threshold']:.3f}",
-                _zone(e),
-                html.escape("–" if e["suggestion"] is None else str(e["suggestion"])),
-                html.escape(str(e["answer"])),
-                "yes" if e["charged"] else "no",
-            )
-            lines.append("<tr>" + "".join(f"<td>{c}</td>" for c in cells) + "</tr>")
-    return f"<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
-
-
-def _zone(entry: Row) -> str:
-    return f'<span class="zone {entry["zone"]}">{entry["zone"]}</span>'
-
-
-def _picture(sample: int, data: Data, zone: str = "") -> str:
-    pixels = (255 * (1 - data.features.X[sample].reshape(8, 8))).astype(np.uint8)
-    code = base64.b64encode(png(pixels)).decode()
-    kind = f' class="{zone}"' if zone else ""
-    return f'<img alt="sample {sample}"{kind} src="data:image/png;base64,{code}">'
+def data_uri(features: AnyArray) -> str:
+    """The picture that 64 features between 0 and 1 are of, dark on light."""
+    pixels = (255 * (1 - features.reshape(8, 8))).astype(np.uint8)
+    return f"data:image/png;base64,{base64.b64encode(png(pixels)).decode()}"
 
 
 def png(pixels: AnyArray) -> bytes:

@@ -1,12 +1,12 @@
 """How a table is written: terminal text, Markdown, LaTeX (booktabs), CSV, HTML. What is in it: `tables`."""
 
 import csv
-import html
 import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cual.bench.results import Amount, Value
+from cual.html import page
 
 Cell = str | float | Value | None
 """Shares (floats and Values) are shown in percent, Amounts as they are."""
@@ -20,6 +20,10 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
+
+    def cells(self) -> list[list[str]]:
+        """The rows as they are shown."""
+        return [[text_of(cell) for cell in row] for row in self.rows]
 
 
 def count(value: Value | None) -> Amount | None:
@@ -48,7 +52,7 @@ def scale(value: Value) -> int:
 
 def to_text(table: Table) -> str:
     """For a terminal: aligned columns."""
-    cells = [list(table.columns), *([text_of(c) for c in row] for row in table.rows)]
+    cells = [list(table.columns), *table.cells()]
     widths = [max(len(row[i]) for row in cells) for i in range(len(table.columns))]
     lines = [
         "  ".join(
@@ -149,10 +153,4 @@ def _latex(text: str) -> str:
 
 
 def to_html(table: Table) -> str:
-    def line(cells: Iterable[str], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}>{html.escape(c)}</{tag}>" for c in cells) + "</tr>"
-
-    body = "".join(line((text_of(c) for c in row), "td") for row in table.rows)
-    note = f"<p class=note>{html.escape(table.note)}</p>" if table.note else ""
-    head = line(table.columns, "th")
-    return f"<div class=wide><table><thead>{head}</thead><tbody>{body}</tbody></table></div>{note}"
+    return str(page.part("table", table.columns, table.cells(), table.note))

@@ -1,6 +1,5 @@
 """The report of a bench: one self-contained HTML page, tables in four formats, figures as SVG and PDF."""
 
-import html
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -9,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cual.bench import figures, paper, tables
-from cual.bench.formats import Table, to_csv, to_html, to_latex, to_markdown, to_text
+from cual.bench.formats import Table, to_csv, to_latex, to_markdown, to_text
 from cual.bench.results import Group, grouped, read_folder
 from cual.html import page
 from cual.methods import methods
 from cual.types import Row
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
     from matplotlib.figure import Figure
 
 
@@ -27,6 +27,9 @@ class Drawing:
     caption: str
     figure: "Figure"
     wide: bool = False
+
+    def svg(self) -> "Markup":
+        return page.as_html(figures.inline(self.figure, self.name))
 
 
 def report(folder: str | Path, out: str | Path | None = None) -> Path:
@@ -138,23 +141,21 @@ def as_page(
     counts = ((len(names), "method"), (len({g.dataset for g in groups}), "dataset"), (len(seeds), "seed"))
     lead = ", ".join(f"{n} {what}{'s' if n > 1 else ''}" for n, what in counts) + "."
     titles = {f"results-{i}": title for i, title in enumerate(tables.titles(groups))}
-    body = page.contents(titles) if len(titles) > 1 else ""
-    body += "".join(page.section(t.title, to_html(t)) for t in tables.overview(groups))
-    body += page.grid(_figures(compared))
-    for group, (name, title), drawings in zip(groups, titles.items(), own, strict=True):
-        first, *others = (page.subsection(t.title, to_html(t)) for t in tables.group_tables(group))
-        body += page.section(title, first + page.grid(_figures(drawings)) + "".join(others), name)
-    source = "".join(
-        f"<p class=note>{html.escape(n)}</p>" for n in [f"Paper column: {paper.source()}.", *paper.notes()]
+    shown = [
+        {"name": name, "title": title, "tables": tables.group_tables(group), "drawings": drawings}
+        for group, (name, title), drawings in zip(groups, titles.items(), own, strict=True)
+    ]
+    return page.render(
+        "cual.bench/report.jinja",
+        title="Continual active learning: results",
+        lead=lead,
+        titles=titles,
+        overview=tables.overview(groups),
+        compared=compared,
+        groups=shown,
+        paper=[f"Paper column: {paper.source()}.", *paper.notes()],
+        runs={name: json.dumps(run, indent=1) for name, run in runs.items()},
     )
-    body += page.section("The paper's figures", source)
-    folds = (page.fold(n, f"<pre>{html.escape(json.dumps(r, indent=1))}</pre>") for n, r in runs.items())
-    body += page.section("How it was run", "".join(folds))
-    return page.page("Continual active learning: results", lead, body)
-
-
-def _figures(drawings: list[Drawing]) -> str:
-    return "".join(page.figure(figures.inline(d.figure, d.name), d.caption, d.wide) for d in drawings)
 
 
 def runs_of(folder: Path) -> dict[str, Row]:

@@ -1,48 +1,77 @@
-"""The skeleton of a self-contained HTML page, light and dark. Nothing is loaded from anywhere."""
+"""The skeleton of a self-contained HTML page, light and dark. Nothing is loaded from anywhere.
 
-import html
-from collections.abc import Mapping
+Pages are jinja2 templates that begin with ``{% extends "cual.html/page.jinja" %}`` and put the macros of
+`parts.jinja` together. Text in them is escaped; only `Markup` is not. The functions below are those macros, for
+whoever puts a page together in Python.
+"""
+
+from functools import cache
 from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 
-STYLE = files("cual.html").joinpath("page.css").read_text(encoding="utf-8")
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+
+def render(template: str, **values: Any) -> str:
+    """A whole document: `template` is named with its package, ``cual.bench/report.jinja``."""
+    return _environment().get_template(template).render(style=_style(), **values)
+
+
+def part(name: str, *values: Any) -> "Markup":
+    """One of the macros of `parts.jinja`."""
+    return getattr(_environment().get_template("cual.html/parts.jinja").module, name)(*values)
+
+
+def as_html(text: str) -> "Markup":
+    """What is HTML already, and must not be escaped again."""
+    from markupsafe import Markup
+
+    return Markup(text)
 
 
 def page(title: str, lead: str, body: str) -> str:
     """A whole HTML document; `title` and `lead` are text, `body` is HTML."""
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{html.escape(title)}</title><style>{STYLE}</style></head>\n<body><header><h1>{html.escape(title)}</h1>"
-        f'<p class="lead">{html.escape(lead)}</p></header>\n{body}\n</body></html>\n'
-    )
+    return render("cual.html/page.jinja", title=title, lead=lead, body=as_html(body))
 
 
-def section(title: str, body: str, name: str = "") -> str:
-    """A part of the page; `name` is what `contents` links to."""
-    named = f' id="{html.escape(name)}"' if name else ""
-    return f"<section{named}><h2>{html.escape(title)}</h2>{body}</section>\n"
+def section(title: str, body: str) -> str:
+    return str(part("section", title, as_html(body)))
 
 
-def contents(titles: Mapping[str, str]) -> str:
-    """Links to sections: their titles by name."""
-    links = (f'<a href="#{html.escape(n)}">{html.escape(title)}</a>' for n, title in titles.items())
-    return f"<nav>{' '.join(links)}</nav>\n"
-
-
-def subsection(title: str, body: str) -> str:
-    return f"<h3>{html.escape(title)}</h3>{body}\n"
-
-
-def figure(svg: str, caption: str, wide: bool = False) -> str:
-    kind = " class=whole" if wide else ""
-    return f"<figure{kind}>{svg}<figcaption>{html.escape(caption)}</figcaption></figure>\n"
+def figure(svg: str, caption: str) -> str:
+    return str(part("figure", as_html(svg), caption))
 
 
 def grid(figures: str) -> str:
     """Figures beside each other where there is room."""
-    return f"<div class=grid>{figures}</div>\n" if figures else ""
+    return str(part("grid", as_html(figures)))
 
 
 def fold(title: str, body: str, opened: bool = False) -> str:
     """A part that the reader opens."""
-    return f"<details{' open' if opened else ''}><summary>{html.escape(title)}</summary>{body}</details>\n"
+    return str(part("fold", title, as_html(body), opened))
+
+
+def _source(name: str) -> str:
+    package, _, file = name.rpartition("/")
+    return files(package).joinpath(file).read_text(encoding="utf-8")
+
+
+def _style() -> "Markup":
+    return as_html(_source("cual.html/page.css"))
+
+
+@cache
+def _environment() -> "Environment":
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    return Environment(
+        loader=FunctionLoader(_source),
+        autoescape=True,
+        undefined=StrictUndefined,  # a name that nobody gave is an error, not an empty place on the page
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
