@@ -52,10 +52,10 @@ Place = Callable[[str], str | None]
 
 def members(path: Path) -> Iterator[Member]:
     """Files of an archive or a folder. Each must be read before the next one is asked for."""
-    found = _folder(path) if path.is_dir() else _zip(path) if path.suffix == ".zip" else _tar(path)
+    files = _folder(path) if path.is_dir() else _zip(path) if path.suffix == ".zip" else _tar(path)
     total = 0
     try:
-        for count, member in enumerate(found):
+        for count, member in enumerate(files):
             _check_name(path, member.name)
             total += member.size
             if member.size > LARGEST_FILE or total > MOST_BYTES or count >= MOST_FILES:

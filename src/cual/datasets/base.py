@@ -79,7 +79,7 @@ def get(name: str, out: Path, root: Path | None = None, progress: Progress | Non
     if not prepared.classes:
         shutil.rmtree(unfinished)
         raise BadFile(f"{source} holds nothing of {name}. {dataset.by_hand}")
-    told: Row = {
+    summary: Row = {
         "dataset": name,
         "summary": dataset.summary,
         "homepage": dataset.homepage,
@@ -91,9 +91,9 @@ def get(name: str, out: Path, root: Path | None = None, progress: Progress | Non
         "classes": dict(sorted(prepared.classes.items())),
         "selection": prepared.selection,
     }
-    write_bytes(unfinished / TOLD, json.dumps(told, ensure_ascii=False, indent=1).encode())
+    write_bytes(unfinished / TOLD, json.dumps(summary, ensure_ascii=False, indent=1).encode())
     unfinished.rename(out)
-    return told
+    return summary
 
 
 def _local(dataset: Dataset, root: Path) -> Path:

@@ -19,19 +19,19 @@ RECORD = 2 + 3 * 32 * 32
 def prepare(source: Path, out: Path) -> Prepared:
     from PIL import Image
 
-    held: dict[str, bytes] = {}
+    files: dict[str, bytes] = {}
     for member in members(source):
         name = PurePosixPath(member.name).name
-        if name in WANTED and name not in held:
-            held[name] = member.read()
-    if len(held) < len(WANTED):
+        if name in WANTED and name not in files:
+            files[name] = member.read()
+    if len(files) < len(WANTED):
         return Prepared(Counter())
     coarse, fine = (
-        held[f"{kind}_label_names.txt"].decode(errors="replace").split() for kind in ("coarse", "fine")
+        files[f"{kind}_label_names.txt"].decode(errors="replace").split() for kind in ("coarse", "fine")
     )
     if any("/" in name or name.startswith(".") for name in (*coarse, *fine)):
         raise DamagedFile(f"{source}: a class is called like a path")
-    data = np.frombuffer(held["train.bin"], np.uint8)
+    data = np.frombuffer(files["train.bin"], np.uint8)
     if len(data) % RECORD or (len(coarse), len(fine)) != (20, 100):
         raise DamagedFile(f"{source}: train.bin is {len(data):,} bytes, not a multiple of {RECORD}")
     records = data.reshape(-1, RECORD)

@@ -16,8 +16,8 @@ def place(name: str) -> str | None:
     >>> place("2750/Forest/Forest_12.jpg"), place("2750/readme.txt")
     ('Forest/Forest_12.jpg', None)
     """
-    found = IMAGE.search(name)
-    return f"{found['class']}/{found['file']}" if found else None
+    match = IMAGE.search(name)
+    return f"{match['class']}/{match['file']}" if match else None
 
 
 def prepare(source: Path, out: Path) -> Prepared:

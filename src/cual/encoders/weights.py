@@ -80,16 +80,16 @@ def fetch(
     """
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / download.file
-    said = None if sha256 is None else _checked_hash(sha256)
+    given = None if sha256 is None else _checked_hash(sha256)
     with _alone(folder):
         seen = _seen(folder).get(download.url)
-        expected = said or download.sha256 or seen
+        expected = given or download.sha256 or seen
         if target.exists():
-            found = check(target, expected, None if expected else download.md5)
+            digest = check(target, expected, None if expected else download.md5)
         else:
-            found = _fetched(download, target, expected, progress, otherwise)
-        if download.sha256 is None and found != seen:
-            write_bytes(folder / SEEN, json.dumps(_seen(folder) | {download.url: found}, indent=1).encode())
+            digest = _fetched(download, target, expected, progress, otherwise)
+        if download.sha256 is None and digest != seen:
+            write_bytes(folder / SEEN, json.dumps(_seen(folder) | {download.url: digest}, indent=1).encode())
     return target
 
 
@@ -107,24 +107,24 @@ def _fetched(
             f"elsewhere and put it at {target} ({otherwise})"
         ) from error
     try:
-        found = check(part, sha256, download.md5, download.url)
+        digest = check(part, sha256, download.md5, download.url)
         part.replace(target)
     except DamagedFile:
         part.unlink()
         raise
     finally:
         _tag(part).unlink(missing_ok=True)
-    return found
+    return digest
 
 
 def check(path: Path, sha256: str | None, md5: str | None = None, what: str | None = None) -> str:
     """Refuse a file that does not hash to what it should; its SHA-256."""
-    found = file_sha256(path)
-    if sha256 is not None and found != sha256:
-        raise DamagedFile(_wrong(what or str(path), "SHA-256", found, sha256))
+    digest = file_sha256(path)
+    if sha256 is not None and digest != sha256:
+        raise DamagedFile(_wrong(what or str(path), "SHA-256", digest, sha256))
     if md5 is not None and (other := file_digest(path, "md5")) != md5:
         raise DamagedFile(_wrong(what or str(path), "MD5", other, md5))
-    return found
+    return digest
 
 
 def local(path: Path, sha256: str | None) -> Path:
@@ -140,18 +140,18 @@ def check_packaged(folder: Path, files: Mapping[str, str], package: str) -> None
     """Refuse what came with a package from PyPI unless each file hashes to what it did when we looked at it."""
     for name, sha256 in files.items():
         path = folder / name
-        found = file_sha256(path) if path.is_file() else None
-        if found != sha256:
+        digest = file_sha256(path) if path.is_file() else None
+        if digest != sha256:
             wrong = (
-                "is not there" if found is None else f"is refused: its SHA-256 is {found}, expected {sha256}"
+                "is not there" if digest is None else f"is refused: its SHA-256 is {digest}, expected {sha256}"
             )
             raise DamagedFile(f"{path} {wrong}. Install it again: pip install --force-reinstall {package}")
 
 
-def _checked_hash(said: str) -> str:
-    if not re.fullmatch(r"[0-9a-fA-F]{64}", said.strip()):
-        raise BadOption(f"a SHA-256 has 64 digits from 0 to f; {said!r} is none")
-    return said.strip().lower()
+def _checked_hash(text: str) -> str:
+    if not re.fullmatch(r"[0-9a-fA-F]{64}", text.strip()):
+        raise BadOption(f"a SHA-256 has 64 digits from 0 to f; {text!r} is none")
+    return text.strip().lower()
 
 
 @contextmanager
@@ -185,12 +185,12 @@ def load_torch(path: Path) -> Mapping[str, Any]:
     try:
         if path.suffix == ".safetensors":
             return load_file(path)
-        held = torch.load(path, map_location="cpu", weights_only=True)
+        state = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, SafetensorError, RuntimeError, EOFError, ValueError, KeyError) as error:
         raise BadFile(f"{path} holds no plain weights: {str(error).splitlines()[0][:200]}") from error
-    if not isinstance(held, Mapping):
-        raise BadFile(f"{path} holds a {type(held).__name__}, not weights by name")
-    return cast(Mapping[str, Any], held)
+    if not isinstance(state, Mapping):
+        raise BadFile(f"{path} holds a {type(state).__name__}, not weights by name")
+    return cast(Mapping[str, Any], state)
 
 
 def _receive(download: Download, part: Path, progress: Progress | None) -> None:
@@ -242,5 +242,5 @@ def _seen(folder: Path) -> dict[str, str]:
         raise DamagedFile(f"{file} is damaged; delete it") from error
 
 
-def _wrong(what: str, kind: str, found: str, expected: str) -> str:
-    return f"{what} is refused: its {kind} is {found}, expected {expected}. Delete it, or fetch it again"
+def _wrong(what: str, kind: str, digest: str, expected: str) -> str:
+    return f"{what} is refused: its {kind} is {digest}, expected {expected}. Delete it, or fetch it again"

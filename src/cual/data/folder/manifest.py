@@ -69,16 +69,16 @@ def read_manifest(path: Path) -> Manifest:
     if not file.is_file():
         raise ForeignFile(f"{path} is not a features folder: it has no {MANIFEST}")
     try:
-        held = json.loads(file.read_text(encoding="utf-8"))
-        if held.get("cual") != "features":
+        body = json.loads(file.read_text(encoding="utf-8"))
+        if body.get("cual") != "features":
             raise ForeignFile(f"{file} was not written by cual")
-        if held["format"] > FORMAT:
+        if body["format"] > FORMAT:
             raise NewerFormat(
-                f"{path} has format {held['format']}, this cual reads up to {FORMAT}: update cual"
+                f"{path} has format {body['format']}, this cual reads up to {FORMAT}: update cual"
             )
-        shards = tuple(_shard(s, file) for s in held["shards"])
-        made = None if held["encoder"] is None else Made(**held["encoder"])
-        manifest = Manifest(int(held["width"]), held["dtype"], made, shards)
+        shards = tuple(_shard(s, file) for s in body["shards"])
+        made = None if body["encoder"] is None else Made(**body["encoder"])
+        manifest = Manifest(int(body["width"]), body["dtype"], made, shards)
     except BadFile:
         raise
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -88,9 +88,9 @@ def read_manifest(path: Path) -> Manifest:
     return manifest
 
 
-def _shard(held: Row, file: Path) -> Shard:
-    if not SHARD_NAME.fullmatch(held["name"]):  # nothing that could lead out of the folder
-        raise DamagedFile(f"{file} names a shard {held['name']!r}")
-    if min(held["rows"], held["bytes"]) < 1:
-        raise DamagedFile(f"{file} names a shard of {held['rows']} rows in {held['bytes']} bytes")
-    return Shard(**held)
+def _shard(entry: Row, file: Path) -> Shard:
+    if not SHARD_NAME.fullmatch(entry["name"]):  # nothing that could lead out of the folder
+        raise DamagedFile(f"{file} names a shard {entry['name']!r}")
+    if min(entry["rows"], entry["bytes"]) < 1:
+        raise DamagedFile(f"{file} names a shard of {entry['rows']} rows in {entry['bytes']} bytes")
+    return Shard(**entry)
