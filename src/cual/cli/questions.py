@@ -14,7 +14,7 @@ from cual.types import Label
 
 KEYS = """Type the name of its class, known or new. Enter takes the suggestion.
 ? lists the classes, u says that you cannot tell (it costs no label), p passes it on: it comes again later.
-z goes back to the answer before, q saves and quits, d is done: it asks no more and learns from what was answered.
+z goes back to the answer before, q saves and quits; d is done: asks no more, learns from what was answered.
 A class that is called like a key is typed with = before it: =u"""
 COLOURS = {"novel": "magenta", "ambiguous": "yellow", "old": "blue"}
 
