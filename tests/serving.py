@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from cual import Pool
 from cual.serve.jobs.worker import work_until_idle
-from cual.serve.rules.records import AdaptationRecord, Person, Role
+from cual.serve.rules.records import OPERATOR, AdaptationRecord, Person, Role
 from cual.serve.rules.workspace import Workspace
 from cual.serve.storage import tables as db
 from worlds import World
@@ -55,7 +55,7 @@ class Service:
         return self.world.truth[sample]
 
     def finish(self, adaptation: int) -> AdaptationRecord:
-        self.workspace.finish(adaptation)
+        self.workspace.finish(adaptation, OPERATOR)
         self.work()
         return self.workspace.adaptation(adaptation)
 
@@ -71,9 +71,9 @@ def add_person(workspace: Workspace, name: str, role: Role = Role.annotator) -> 
 
 def make_service(workspace: Workspace, world: World, **options: Any) -> Service:
     """People, an agent of the world's known classes, and its pool with pictures of four by four pixels."""
-    agent = workspace.add_agent("animals", world.agent(**options))
+    agent = workspace.add_agent("animals", world.agent(**options), OPERATOR)
     pictures = np.random.default_rng(0).integers(0, 256, (len(world.ids), 4, 4), dtype=np.uint8)
-    pool = workspace.add_pool("garden", Pool(world.pool, world.ids), agent.id, pictures=pictures)
+    pool = workspace.add_pool("garden", Pool(world.pool, world.ids), agent.id, OPERATOR, pictures=pictures)
     work_until_idle(workspace)
     people = (
         add_person(workspace, name, role)

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from cual.serve.rules.accounts import Accounts
-from cual.serve.rules.records import Person, Role
+from cual.serve.rules.records import OPERATOR, Person, Role
 from cual.serve.web.app import create_app
 from cual.serve.web.settings import Settings
 from serving import Service
@@ -49,7 +49,7 @@ class Site:
 
     def token(self, role: Role) -> str:
         if role not in self.tokens:
-            self.tokens[role] = self.accounts.new_token(self.people[role].id, "api")[1]
+            self.tokens[role] = self.accounts.new_token(self.people[role].id, "api", by=OPERATOR)[1]
         return self.tokens[role]
 
     def bearer(self, role: Role = Role.admin) -> TestClient:
@@ -59,7 +59,7 @@ class Site:
     def browser(self, role: Role = Role.admin, forge: bool = False) -> TestClient:
         """Somebody with a session in a cookie; with `forge`, without what a page of ours sends along."""
         client = self.visitor(Origin=self.origin)
-        secret = self.accounts.new_token(self.people[role].id, "sign-in")[1]
+        secret = self.accounts.new_token(self.people[role].id, "sign-in", by=OPERATOR)[1]
         me = client.post("/api/sign-in", json={"token": secret})
         assert me.status_code == 200, me.text
         if forge:

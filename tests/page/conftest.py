@@ -151,11 +151,12 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from cual.data.pool import Pool
     from cual.serve.jobs.worker import Worker
     from cual.serve.operations.demo import demo_data, make_demo
+    from cual.serve.rules.records import OPERATOR
 
     folder, data = tmp_path_factory.mktemp("example"), demo_data()
     workspace = make_demo(folder / "workspace")
     words = [f"This is <b>the digit</b> {data.y[i]}." for i in data.pool]
-    workspace.add_pool("In words", Pool(data.X[data.pool]), 1, texts=words)
+    workspace.add_pool("In words", Pool(data.X[data.pool]), 1, OPERATOR, texts=words)
     Worker(workspace).run_until_idle()
     workspace.close()
     (folder / "truth.json").write_text(json.dumps([data.y[i] for i in data.pool]))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from cual.serve.rules.records import Role
+from cual.serve.rules.records import OPERATOR, Role
 from cual.serve.rules.workspace import Workspace
 from cual.serve.web.app import create_app
 
@@ -13,8 +13,8 @@ from cual.serve.web.app import create_app
 @pytest.mark.parametrize("name", ["first", "second"])
 def test_every_app_of_a_process_shows_its_own_workspace(tmp_path: Path, name: str) -> None:
     app = create_app(Workspace.open(tmp_path / name))
-    person = app.state.accounts.add_person(f"Owner of the {name}", Role.admin)
-    _, secret = app.state.accounts.new_token(person.id, "sign-in")
+    person = app.state.accounts.add_person(f"Owner of the {name}", Role.admin, by=OPERATOR)
+    _, secret = app.state.accounts.new_token(person.id, "sign-in", by=OPERATOR)
     with TestClient(app, base_url="http://127.0.0.1:8765") as client:
         page = client.get(f"/sign-in?token={secret}", headers={"accept": "text/html"})
         assert page.status_code == 200

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from cual.errors import BadOption, Conflict, NotAllowed, NotFound
 from cual.serve.rules import accounts as module
 from cual.serve.rules.accounts import Accounts
-from cual.serve.rules.records import Role
+from cual.serve.rules.records import OPERATOR, Role
 from cual.serve.rules.workspace import Workspace
 from cual.serve.storage.tables import metadata, now, sessions
 from cual.serve.web.security.attempts import Attempts
@@ -38,9 +38,9 @@ def everything(workspace: Workspace) -> str:
 
 
 def test_no_secret_is_kept(accounts: Accounts, workspace: Workspace) -> None:
-    ada = accounts.add_person("Ada", Role.annotator)
-    _, api = accounts.new_token(ada.id, "api")
-    _, once = accounts.new_token(ada.id, "sign-in")
+    ada = accounts.add_person("Ada", Role.annotator, by=OPERATOR)
+    _, api = accounts.new_token(ada.id, "api", by=OPERATOR)
+    _, once = accounts.new_token(ada.id, "sign-in", by=OPERATOR)
     _, session = accounts.sign_in(once)
     held = everything(workspace)
     assert "Ada" in held
@@ -51,8 +51,8 @@ def test_no_secret_is_kept(accounts: Accounts, workspace: Workspace) -> None:
 
 
 def test_a_sign_in_token_works_once(accounts: Accounts) -> None:
-    ada = accounts.add_person("Ada", Role.annotator)
-    _, once = accounts.new_token(ada.id, "sign-in")
+    ada = accounts.add_person("Ada", Role.annotator, by=OPERATOR)
+    _, once = accounts.new_token(ada.id, "sign-in", by=OPERATOR)
     visitor, _ = accounts.sign_in(once)
     assert (visitor.person.name, visitor.person.role) == ("Ada", Role.annotator)
     with pytest.raises(NotAllowed, match="used already"):
@@ -60,9 +60,9 @@ def test_a_sign_in_token_works_once(accounts: Accounts) -> None:
 
 
 def test_what_is_not_known_lets_nobody_in(accounts: Accounts) -> None:
-    ada = accounts.add_person("Ada", Role.admin)
-    _, api = accounts.new_token(ada.id, "api")
-    _, once = accounts.new_token(ada.id, "sign-in")
+    ada = accounts.add_person("Ada", Role.admin, by=OPERATOR)
+    _, api = accounts.new_token(ada.id, "api", by=OPERATOR)
+    _, once = accounts.new_token(ada.id, "sign-in", by=OPERATOR)
     for wrong in ("", "x", once[:-1], once + "x", once.upper(), api, "\x00", "\ud800"):
         with pytest.raises(NotAllowed):
             accounts.sign_in(wrong)
@@ -74,8 +74,8 @@ def test_what_is_not_known_lets_nobody_in(accounts: Accounts) -> None:
 
 @pytest.mark.parametrize("kind", ["sign-in", "api"])
 def test_tokens_expire(accounts: Accounts, later, kind) -> None:
-    ada = accounts.add_person("Ada", Role.admin)
-    _, secret = accounts.new_token(ada.id, kind, timedelta(hours=2))
+    ada = accounts.add_person("Ada", Role.admin, by=OPERATOR)
+    _, secret = accounts.new_token(ada.id, kind, timedelta(hours=2), by=OPERATOR)
     later(timedelta(hours=1))
     if kind == "api":
         assert accounts.by_token(secret) is not None
@@ -86,30 +86,30 @@ def test_tokens_expire(accounts: Accounts, later, kind) -> None:
 
 
 def test_revoked_tokens_let_nobody_in(accounts: Accounts) -> None:
-    ada = accounts.add_person("Ada", Role.admin)
-    record, api = accounts.new_token(ada.id, "api")
+    ada = accounts.add_person("Ada", Role.admin, by=OPERATOR)
+    record, api = accounts.new_token(ada.id, "api", by=OPERATOR)
     assert accounts.by_token(api) is not None
-    assert accounts.revoke(ada.id, record.id).revoked_at is not None
+    assert accounts.revoke(ada.id, record.id, by=OPERATOR).revoked_at is not None
     assert accounts.by_token(api) is None
-    once, secret = accounts.new_token(ada.id, "sign-in")
-    accounts.revoke(ada.id, once.id)
+    once, secret = accounts.new_token(ada.id, "sign-in", by=OPERATOR)
+    accounts.revoke(ada.id, once.id, by=OPERATOR)
     with pytest.raises(NotAllowed, match="taken back"):
         accounts.sign_in(secret)
 
 
 def test_nobody_revokes_a_token_under_another_name(accounts: Accounts) -> None:
-    ada, bob = (accounts.add_person(name, Role.admin) for name in ("Ada", "Bob"))
-    record, api = accounts.new_token(ada.id, "api")
+    ada, bob = (accounts.add_person(name, Role.admin, by=OPERATOR) for name in ("Ada", "Bob"))
+    record, api = accounts.new_token(ada.id, "api", by=OPERATOR)
     with pytest.raises(NotFound):
-        accounts.revoke(bob.id, record.id)
+        accounts.revoke(bob.id, record.id, by=OPERATOR)
     assert accounts.by_token(api) is not None
 
 
 def test_sessions_end_when_nobody_uses_them_and_in_any_case(accounts: Accounts, later) -> None:
     def signed_in() -> str:
-        return accounts.sign_in(accounts.new_token(ada.id, "sign-in")[1])[1]
+        return accounts.sign_in(accounts.new_token(ada.id, "sign-in", by=OPERATOR)[1])[1]
 
-    ada = accounts.add_person("Ada", Role.admin)
+    ada = accounts.add_person("Ada", Role.admin, by=OPERATOR)
     idle, used = signed_in(), signed_in()
     for hours in range(6, 7 * 24, 6):
         later(timedelta(hours=hours))
@@ -120,64 +120,64 @@ def test_sessions_end_when_nobody_uses_them_and_in_any_case(accounts: Accounts, 
 
 
 def test_signing_out_ends_the_session(accounts: Accounts) -> None:
-    ada = accounts.add_person("Ada", Role.admin)
-    first, a = accounts.sign_in(accounts.new_token(ada.id, "sign-in")[1])
-    _, b = accounts.sign_in(accounts.new_token(ada.id, "sign-in")[1])
+    ada = accounts.add_person("Ada", Role.admin, by=OPERATOR)
+    first, a = accounts.sign_in(accounts.new_token(ada.id, "sign-in", by=OPERATOR)[1])
+    _, b = accounts.sign_in(accounts.new_token(ada.id, "sign-in", by=OPERATOR)[1])
     assert accounts.by_cookie(a) is not None
     assert first.session is not None
-    accounts.sign_out(first.session)
+    accounts.sign_out(first.session, by=first.person)
     assert accounts.by_cookie(a) is None
     assert accounts.by_cookie(b) is not None
-    accounts.end_sessions(ada.id)
+    accounts.end_sessions(ada.id, by=OPERATOR)
     assert accounts.by_cookie(b) is None
 
 
 def test_who_is_locked_out_is_out_at_once(accounts: Accounts) -> None:
-    accounts.add_person("Root", Role.admin)
-    ada = accounts.add_person("Ada", Role.annotator)
-    _, api = accounts.new_token(ada.id, "api")
-    _, once = accounts.new_token(ada.id, "sign-in")
-    _, cookie = accounts.sign_in(accounts.new_token(ada.id, "sign-in")[1])
+    accounts.add_person("Root", Role.admin, by=OPERATOR)
+    ada = accounts.add_person("Ada", Role.annotator, by=OPERATOR)
+    _, api = accounts.new_token(ada.id, "api", by=OPERATOR)
+    _, once = accounts.new_token(ada.id, "sign-in", by=OPERATOR)
+    _, cookie = accounts.sign_in(accounts.new_token(ada.id, "sign-in", by=OPERATOR)[1])
     assert accounts.by_token(api) is not None
     assert accounts.by_cookie(cookie) is not None
-    accounts.change_person(ada.id, active=False)
+    accounts.change_person(ada.id, active=False, by=OPERATOR)
     assert accounts.by_token(api) is None
     assert accounts.by_cookie(cookie) is None
     with pytest.raises(NotAllowed, match="locked out"):
         accounts.sign_in(once)
     with pytest.raises(Conflict):
-        accounts.new_token(ada.id, "api")
-    accounts.change_person(ada.id, active=True)
+        accounts.new_token(ada.id, "api", by=OPERATOR)
+    accounts.change_person(ada.id, active=True, by=OPERATOR)
     assert accounts.by_cookie(cookie) is None  # signing in again is asked of them
 
 
 def test_a_new_role_counts_at_once(accounts: Accounts) -> None:
-    accounts.add_person("Root", Role.admin)
-    ada = accounts.add_person("Ada", Role.admin)
-    _, api = accounts.new_token(ada.id, "api")
+    accounts.add_person("Root", Role.admin, by=OPERATOR)
+    ada = accounts.add_person("Ada", Role.admin, by=OPERATOR)
+    _, api = accounts.new_token(ada.id, "api", by=OPERATOR)
     for role in (Role.reader, Role.annotator):
-        accounts.change_person(ada.id, role)
+        accounts.change_person(ada.id, role, by=OPERATOR)
         visitor = accounts.by_token(api)
         assert visitor is not None
         assert visitor.person.role == role
 
 
 def test_one_administrator_always_stays(accounts: Accounts) -> None:
-    root = accounts.add_person("Root", Role.admin)
+    root = accounts.add_person("Root", Role.admin, by=OPERATOR)
     for change in ({"role": Role.reader}, {"active": False}):
         with pytest.raises(Conflict, match="only administrator"):
-            accounts.change_person(root.id, **change)
-    accounts.add_person("Ada", Role.admin)
-    assert accounts.change_person(root.id, Role.reader).role == Role.reader
+            accounts.change_person(root.id, **change, by=OPERATOR)
+    accounts.add_person("Ada", Role.admin, by=OPERATOR)
+    assert accounts.change_person(root.id, Role.reader, by=OPERATOR).role == Role.reader
 
 
 def test_names_are_checked_and_belong_to_one_person(accounts: Accounts) -> None:
-    accounts.add_person(" Ada ", Role.admin)
+    accounts.add_person(" Ada ", Role.admin, by=OPERATOR)
     with pytest.raises(Conflict):
-        accounts.add_person("Ada", Role.reader)
+        accounts.add_person("Ada", Role.reader, by=OPERATOR)
     for name in ("", " ", "a\nb", "x" * 101, "a\u202eb"):
         with pytest.raises(BadOption):
-            accounts.add_person(name, Role.reader)
+            accounts.add_person(name, Role.reader, by=OPERATOR)
 
 
 def test_the_owner_is_made_once(accounts: Accounts) -> None:
@@ -188,9 +188,9 @@ def test_the_owner_is_made_once(accounts: Accounts) -> None:
 
 def test_earlier_addresses_of_the_terminal_end_when_a_new_one_is_made(accounts: Accounts) -> None:
     me = accounts.owner("me")
-    _, old = accounts.new_token(me.id, "sign-in")
-    _, api = accounts.new_token(me.id, "api")
-    accounts.revoke_unused(me.id)
+    _, old = accounts.new_token(me.id, "sign-in", by=OPERATOR)
+    _, api = accounts.new_token(me.id, "api", by=OPERATOR)
+    accounts.revoke_unused(me.id, by=OPERATOR)
     with pytest.raises(NotAllowed):
         accounts.sign_in(old)
     assert accounts.by_token(api) is not None
@@ -199,7 +199,7 @@ def test_earlier_addresses_of_the_terminal_end_when_a_new_one_is_made(accounts: 
 @pytest.mark.parametrize("days", [0, -1, 367])
 def test_no_token_lives_forever(accounts: Accounts, days: int) -> None:
     with pytest.raises(BadOption):
-        accounts.new_token(accounts.owner("me").id, "api", timedelta(days=days))
+        accounts.new_token(accounts.owner("me").id, "api", timedelta(days=days), by=OPERATOR)
 
 
 def test_when_a_session_was_seen_is_not_written_at_every_request(
@@ -209,7 +209,7 @@ def test_when_a_session_was_seen_is_not_written_at_every_request(
         with workspace.database.reading() as link:
             return link.execute(sa.select(sessions.c.seen_at)).scalar_one()
 
-    _, cookie = accounts.sign_in(accounts.new_token(accounts.owner("me").id, "sign-in")[1])
+    _, cookie = accounts.sign_in(accounts.new_token(accounts.owner("me").id, "sign-in", by=OPERATOR)[1])
     first = seen()
     later(timedelta(seconds=5))
     accounts.by_cookie(cookie)

@@ -14,6 +14,7 @@ import postgres_server
 from cual import Pool
 from cual.data.folder import FeaturesWriter
 from cual.errors import BadFile, Conflict, CualError, DamagedFile, ForeignFile, NewerFormat, TooLarge
+from cual.serve.rules.records import OPERATOR
 from cual.serve.rules.workspace import Workspace
 from cual.serve.storage import migrations, restoring
 from cual.serve.storage import tables as db
@@ -39,7 +40,7 @@ def test_work_goes_on_in_the_restored_workspace(
     service.work()
     one = w.lend(adaptation, service.bob, 1)[0]
     w.answer(adaptation, service.bob, {one.id: "owl"})
-    file = w.backup(tmp_path / "out" / "all.backup")
+    file = w.backup(tmp_path / "out" / "all.backup", OPERATOR)
     assert file.stat().st_mode & 0o077 == 0, "it holds what people said"
     service.answer_all(adaptation)
     service.finish(adaptation)
@@ -53,7 +54,7 @@ def test_work_goes_on_in_the_restored_workspace(
     again.answer_all(adaptation)
     assert again.finish(adaptation).state == "finished"
     assert again.agent_bytes(1) == service.agent_bytes(1)
-    assert other.add_agent("new", make_world().agent()).id == 2, "ids go on where they were"
+    assert other.add_agent("new", make_world().agent(), OPERATOR).id == 2, "ids go on where they were"
     other.close()
 
 
@@ -63,7 +64,7 @@ def test_all_tables_come_back(service: Service, tmp_path: Path, target_url: str 
     service.answer_all(adaptation)
     w.review(adaptation, service.ann, {w.pseudo_labels(adaptation)[0]["row"]: "reject"})
     service.finish(adaptation)
-    other = Workspace.restore(w.backup(tmp_path / "b"), tmp_path / "restored", target_url)
+    other = Workspace.restore(w.backup(tmp_path / "b", OPERATOR), tmp_path / "restored", target_url)
     for table in db.metadata.sorted_tables:
         if table.name != "sessions":
             order = sa.select(table).order_by(*table.columns)
@@ -77,16 +78,16 @@ def test_pools_of_every_kind_come_back(workspace: Workspace, world: World, tmp_p
     service = make_service(workspace, world)
     with FeaturesWriter(tmp_path / "data" / "folder", 16, "float32") as writer:
         writer.append(world.pool, world.ids)
-    service.pool = workspace.add_pool("folder", tmp_path / "data" / "folder", service.agent).id
+    service.pool = workspace.add_pool("folder", tmp_path / "data" / "folder", service.agent, OPERATOR).id
     service.work()
     adaptation = service.start()
     texts = [f"text {i}" for i in range(70)]
-    said = workspace.add_pool("said", Pool(world.pool), service.agent, texts=texts).id
+    said = workspace.add_pool("said", Pool(world.pool), service.agent, OPERATOR, texts=texts).id
     waiting = workspace.add_pool(
-        "waiting", Pool(world.pool), service.agent, pictures=np.zeros((70, 4, 4), np.uint8)
+        "waiting", Pool(world.pool), service.agent, OPERATOR, pictures=np.zeros((70, 4, 4), np.uint8)
     ).id
-    read = workspace.add_pool("read", tmp_path / "data" / "folder", service.agent).id
-    file = workspace.backup(tmp_path / "b")
+    read = workspace.add_pool("read", tmp_path / "data" / "folder", service.agent, OPERATOR).id
+    file = workspace.backup(tmp_path / "b", OPERATOR)
     workspace.close()
     (tmp_path / "data").rename(tmp_path / "gone")
     workspace.folder.rename(tmp_path / "also gone")
@@ -111,7 +112,7 @@ def test_a_backup_while_people_and_workers_go_on(service: Service, tmp_path: Pat
 
     def keep_copying() -> None:
         while not over.is_set():
-            files.append(w.backup(tmp_path / f"{len(files)}.backup"))
+            files.append(w.backup(tmp_path / f"{len(files)}.backup", OPERATOR))
 
     copying = threading.Thread(target=keep_copying)
     copying.start()
@@ -134,7 +135,7 @@ def test_a_backup_while_people_and_workers_go_on(service: Service, tmp_path: Pat
 
 
 def test_only_empty_places_are_restored_to(service: Service, tmp_path: Path) -> None:
-    file = service.workspace.backup(tmp_path / "b")
+    file = service.workspace.backup(tmp_path / "b", OPERATOR)
     with pytest.raises(Conflict, match="is not empty"):
         Workspace.restore(file, service.workspace.folder)
     used = f"sqlite:///{tmp_path / 'used.sqlite3'}"
@@ -152,7 +153,7 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("good")
     workspace = Workspace.open(folder / "w")
     make_service(workspace, make_world()).start()
-    file = workspace.backup(folder / "good.backup")
+    file = workspace.backup(folder / "good.backup", OPERATOR)
     workspace.close()
     return file
 
@@ -247,7 +248,7 @@ def test_links_are_refused(good: Path, tmp_path: Path) -> None:
 
 def test_a_row_that_names_a_path_is_refused(service: Service, tmp_path: Path) -> None:
     service.start()
-    file = service.workspace.backup(tmp_path / "b")
+    file = service.workspace.backup(tmp_path / "b", OPERATOR)
     with zipfile.ZipFile(file) as held:
         row = json.loads(held.read("tables/adaptations.jsonl"))
     row["folder"] = "../../../etc"

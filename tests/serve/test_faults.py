@@ -27,7 +27,7 @@ from cual.errors import AlreadyFinished, Unavailable
 from cual.serve.jobs import worker
 from cual.serve.operations.supervisor import listen
 from cual.serve.rules.accounts import Accounts
-from cual.serve.rules.records import Person
+from cual.serve.rules.records import OPERATOR, Person
 from cual.serve.rules.workspace import Workspace
 from cual.serve.storage import tables as db
 from serving import Service, add_person, make_service
@@ -132,11 +132,11 @@ def go_on(service: Service, enough: bool) -> bool:
     record = next(iter(w.adaptations()), None)
     assert record is None or record.state != "failed", record
     if record is not None and record.state == "review":
-        w.finish(record.id)
+        w.finish(record.id, OPERATOR)
     elif record is None or record.state == "finished":
         if enough:
             return False
-        w.roll_back(service.agent, 0)
+        w.roll_back(service.agent, 0, OPERATOR)
         w.start(service.agent, service.pool, BUDGET, service.ann)
     return True
 
@@ -255,7 +255,7 @@ def test_workers_and_the_web_process_are_killed(workspace: Workspace, tmp_path: 
     service = make_service(workspace, world)
     accounts, rng = Accounts(workspace.database), np.random.default_rng(2)
     people = [service.ann, service.bob, add_person(workspace, "cem"), add_person(workspace, "dao")]
-    tokens = [accounts.new_token(person.id, "api")[1] for person in people]
+    tokens = [accounts.new_token(person.id, "api", by=OPERATOR)[1] for person in people]
     served, kills = Served(workspace, tmp_path / "service.log"), Counter[str]()
     url = f"http://127.0.0.1:{served.port}"
     try:

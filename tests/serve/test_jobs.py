@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from cual.serve.rules import jobs
-from cual.serve.rules.records import Progress
+from cual.serve.rules.records import OPERATOR, JobProgress
 from cual.serve.rules.workspace import Workspace
 from cual.serve.storage import tables as db
 from serving import Service
@@ -100,8 +100,8 @@ def test_a_late_worker_can_do_nothing(service: Service, claimed: jobs.Claim) -> 
         assert not jobs.holds(c, claimed)
         jobs.finished(c, claimed)
         jobs.again(c, claimed)
-    assert jobs.beat(home, newer, Progress("adapting", 3, 10))
-    assert service.workspace.jobs()[0].progress == Progress("adapting", 3, 10)
+    assert jobs.beat(home, newer, JobProgress("adapting", 3, 10))
+    assert service.workspace.jobs()[0].progress == JobProgress("adapting", 3, 10)
 
 
 def test_five_errors_are_enough(service: Service) -> None:
@@ -118,7 +118,7 @@ def test_five_errors_are_enough(service: Service) -> None:
     assert record.error == "error 5 ?"
     assert "try again" in record.next
     assert jobs.claim(w.home, jobs.identity()) is None
-    assert w.retry(adaptation).state == "thinking"
+    assert w.retry(adaptation, OPERATOR).state == "thinking"
     service.work()
     assert w.adaptation(adaptation).state == "asking"
 
@@ -126,5 +126,5 @@ def test_five_errors_are_enough(service: Service) -> None:
 def test_progress_is_shown_while_it_runs(service: Service, claimed: jobs.Claim) -> None:
     w = service.workspace
     assert w.adaptations()[0].progress is None
-    jobs.beat(w.home, claimed, Progress("adapting", 2, 10))
-    assert w.adaptations()[0].progress == Progress("adapting", 2, 10)
+    jobs.beat(w.home, claimed, JobProgress("adapting", 2, 10))
+    assert w.adaptations()[0].progress == JobProgress("adapting", 2, 10)

@@ -14,7 +14,7 @@ from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
 from schemathesis.core.failures import FailureGroup
 
-from cual.serve.rules.records import Role
+from cual.serve.rules.records import OPERATOR, Role
 from cual.serve.rules.workspace import Workspace
 from serving import make_service
 from visiting import URL, Site, site
@@ -77,8 +77,8 @@ def problems(here: Site, examples: int, repeatable: bool) -> list[str]:
 def check(case: Any, here: Site) -> None:
     """Send a request as an administrator; half of them about something that is there."""
     me = here.service.ann.id
-    here.accounts.change_person(me, Role.admin, active=True)
-    token = here.accounts.new_token(me, "api")[1]
+    here.accounts.change_person(me, Role.admin, active=True, by=OPERATOR)
+    token = here.accounts.new_token(me, "api", by=OPERATOR)[1]
     for name, most in (("id", 3), ("row", 70), ("token", 5)):
         value = case.path_parameters.get(name)
         if isinstance(value, int) and value % 2:

@@ -29,7 +29,7 @@ from cual.serve.jobs.decoding import DecodeLimits, Decoders
 from cual.serve.jobs.worker import work_until_idle
 from cual.serve.rules import jobs, pools
 from cual.serve.rules.crashes import MOST_TOGETHER
-from cual.serve.rules.records import JobRecord
+from cual.serve.rules.records import OPERATOR, JobRecord
 from cual.serve.rules.workspace import Workspace
 from cual.serve.storage import backup
 from cual.serve.storage import tables as db
@@ -75,7 +75,8 @@ def job_of(workspace: Workspace, pool: int) -> JobRecord:
 def add_pools(service: Service, n: int) -> list[int]:
     world = service.world
     return [
-        service.workspace.add_pool(f"pool {i}", Pool(world.pool, world.ids), service.agent).id for i in range(n)
+        service.workspace.add_pool(f"pool {i}", Pool(world.pool, world.ids), service.agent, OPERATOR).id
+        for i in range(n)
     ]
 
 
@@ -106,7 +107,7 @@ def test_a_step_that_kills_its_worker_does_not_hold_up_other_adaptations(service
     assert "died 3 times while it worked out the next questions" in (record.error or "")
     assert "ended with code 9" in (record.error or "")
     assert "try again" in record.next
-    w.retry(poison)
+    w.retry(poison, OPERATOR)
     with worker(w):
         until(lambda: w.adaptation(poison).state == "asking")
     assert w.adaptation(poison).error is None
@@ -336,9 +337,9 @@ def test_a_pool_is_tried_again_once(service: Service) -> None:
     w = service.workspace
     (pool,) = add_pools(service, 1)
     failed = w.cancel_job(job_of(w, pool).id, service.ann).id
-    w.retry_job(failed)
+    w.retry_job(failed, OPERATOR)
     with pytest.raises(Conflict, match="it is preparing"):
-        w.retry_job(failed)
+        w.retry_job(failed, OPERATOR)
 
 
 def test_a_pool_is_deleted_with_all_that_was_of_it(here: Site) -> None:
@@ -358,7 +359,7 @@ def test_a_pool_is_deleted_with_all_that_was_of_it(here: Site) -> None:
 def test_a_pool_that_is_needed_stays(here: Site) -> None:
     service = here.service
     first, second = service.start(), service.start()
-    service.workspace.drop(second)
+    service.workspace.drop(second, OPERATOR)
     answer = here.bearer().delete(f"/api/pools/{service.pool}")
     assert answer.status_code == 409
     assert f"adaptation {first} (asking), adaptation {second} (dropped)" in answer.json()["detail"]
@@ -370,7 +371,7 @@ def test_a_pool_is_deleted_while_it_is_being_prepared(service: Service) -> None:
     unwanted, wanted = add_pools(service, 2)
     with worker(w, prepare=f"if claim.pool == {unwanted}:\n" + textwrap.indent(slowly(go), "    ")):
         until(lambda: job_of(w, unwanted).state == "running")
-        w.delete_pool(unwanted)
+        w.delete_pool(unwanted, OPERATOR)
         until(lambda: w.pool(wanted).state == "ready")
     assert not w.home.pool_folder(unwanted).exists()
 
@@ -383,9 +384,10 @@ def test_a_deletion_that_was_cut_short_is_ended_at_the_next_start(service: Servi
     code = (
         "import os\n"
         "from cual.serve.rules import pools\n"
+        "from cual.serve.rules.records import OPERATOR\n"
         "from cual.serve.rules.workspace import Workspace\n"
         "pools.sweep = lambda home: os._exit(9)\n"  # after the row is gone, before the folder is
-        f"Workspace.open({str(w.folder)!r}, {url!r}).delete_pool({pool})\n"
+        f"Workspace.open({str(w.folder)!r}, {url!r}).delete_pool({pool}, OPERATOR)\n"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 9
     assert w.home.pool_folder(pool).exists()
@@ -420,7 +422,7 @@ def test_a_pool_is_either_deleted_or_adapted_to(service: Service) -> None:
                 outcomes[name] = error
 
         threads = [
-            threading.Thread(target=attempt, args=("deleted", lambda pool=pool: w.delete_pool(pool))),
+            threading.Thread(target=attempt, args=("deleted", lambda pool=pool: w.delete_pool(pool, OPERATOR))),
             threading.Thread(
                 target=attempt,
                 args=("started", lambda pool=pool: w.start(service.agent, pool, 8, service.ann)),
@@ -444,11 +446,11 @@ def test_a_backup_knows_no_pool_without_its_files(
 
     def slow(source: Path, target: Path) -> None:
         monkeypatch.setattr(backup, "_link", link)
-        w.delete_pool(pool)
+        w.delete_pool(pool, OPERATOR)
         link(source, target)
 
     monkeypatch.setattr(backup, "_link", slow)
-    restored = Workspace.restore(w.backup(tmp_path / "one.backup"), tmp_path / "restored")
+    restored = Workspace.restore(w.backup(tmp_path / "one.backup", OPERATOR), tmp_path / "restored")
     assert [p.id for p in restored.pools()] == [service.pool]
     assert restored.picture(service.pool, 0).exists()
     restored.close()
@@ -500,7 +502,7 @@ def test_a_picture_that_needs_too_much_memory_is_one_sample_without_a_picture(
 ) -> None:
     w, good = service.workspace, photo(tmp_path / "good.png", 1).read_bytes()
     pictures = [good, glutton.read_bytes(), good]
-    pool = w.add_pool("p", Pool(service.world.pool[:3]), service.agent, pictures=pictures).id
+    pool = w.add_pool("p", Pool(service.world.pool[:3]), service.agent, OPERATOR, pictures=pictures).id
     with worker(w):
         until(lambda: w.pool(pool).state == "ready")
     assert w.skipped(pool) == [{"source": "row 1", "reason": "needs more than 1 GiB to decode"}]
@@ -525,7 +527,7 @@ def test_images_are_encoded_as_they_are_and_one_that_needs_too_much_is_left_out(
     files = [photo(data / f"{n}.png", n) for n in range(4)]
     (data / "2.tiff").symlink_to(data / "real.bin")
     shutil.copyfile(glutton, data / "real.bin")
-    pool = workspace.add_pool("photos", data, workspace.add_agent("a", agent).id).id
+    pool = workspace.add_pool("photos", data, workspace.add_agent("a", agent, OPERATOR).id, OPERATOR).id
     work_until_idle(workspace)
     record = workspace.pool(pool)
     assert (record.state, record.size, record.skipped) == ("ready", 4, 1), record.error
@@ -610,10 +612,10 @@ def test_errors_say_nothing_of_where_things_lie(service: Service, tmp_path: Path
     w = service.workspace
     (tmp_path / "data" / "no pictures here").mkdir()
     (tmp_path / "data" / "no pictures here" / "readme.txt").touch()
-    pool = w.add_pool("empty", tmp_path / "data" / "no pictures here", service.agent).id
+    pool = w.add_pool("empty", tmp_path / "data" / "no pictures here", service.agent, OPERATOR).id
     service.work()
     assert (w.pool(pool).error or "").startswith("no pictures here holds no images")
-    broken = w.add_pool("gone", Pool(service.world.pool), service.agent).id
+    broken = w.add_pool("gone", Pool(service.world.pool), service.agent, OPERATOR).id
     (w.home.pool_folder(broken) / "features.safetensors").unlink()
     service.work()
     said = " ".join(str(job.error) for job in w.jobs())

@@ -15,12 +15,12 @@ from cual import Agent, Pool
 from cual.data.files import write
 from cual.data.folder import FeaturesWriter, Made
 from cual.data.table import Table
-from cual.encoders import encoders
+from cual.encoders import base, encoders
 from cual.encoders.base import Setup
 from cual.errors import BadFeatures, BadOption, NotAllowed, NotFound
 from cual.serve.jobs import preparing
 from cual.serve.jobs.worker import work_until_idle
-from cual.serve.rules.records import PoolRecord
+from cual.serve.rules.records import OPERATOR, PoolRecord
 from cual.serve.rules.workspace import Workspace
 from serving import make_service
 from worlds import SMALL, World
@@ -59,17 +59,18 @@ def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """Encoders that need no weights, for as long as the test runs."""
     for name, factory in (("tiny-image", _tiny_image), ("tiny-text", _tiny_text)):
         monkeypatch.setitem(encoders._members, name, factory)
+    monkeypatch.setattr(base, "BUILT_IN", base.BUILT_IN | {"tiny-image", "tiny-text"})
 
 
 def agent_of(workspace: Workspace, kind: str = "image") -> int:
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(c, 0.1, (20, 6)) for c in (0, 1)])
     agent = Agent.fit(X, ["dark"] * 20 + ["light"] * 20, encoder=FINGERPRINTS[kind], **SMALL)
-    return workspace.add_agent("shades", agent).id
+    return workspace.add_agent("shades", agent, OPERATOR).id
 
 
 def prepared(workspace: Workspace, *arguments: Any, **more: Any) -> PoolRecord:
-    record = workspace.add_pool(*arguments, **more)
+    record = workspace.add_pool(*arguments, OPERATOR, **more)
     assert record.state == "preparing"
     work_until_idle(workspace)
     return workspace.pool(record.id)
@@ -85,7 +86,7 @@ def image(path: Path, size: tuple[int, int] = (40, 30), colour: Any = "red", **m
 
 def test_pictures_of_an_array_are_kept_to_the_pixel(workspace: Workspace, world: World) -> None:
     pixels = np.random.default_rng(1).integers(0, 256, (70, 8, 8), dtype=np.uint8)
-    agent = workspace.add_agent("animals", world.agent())
+    agent = workspace.add_agent("animals", world.agent(), OPERATOR)
     record = prepared(workspace, "digits", Pool(world.pool, world.ids), agent.id, pictures=pixels)
     assert (record.state, record.kind, record.size, record.skipped) == ("ready", "pictures", 70, 0)
     with Image.open(workspace.picture(record.id, 7)) as shown:
@@ -95,7 +96,7 @@ def test_pictures_of_an_array_are_kept_to_the_pixel(workspace: Workspace, world:
 
 
 def test_pictures_come_as_files_or_images_too(workspace: Workspace, world: World) -> None:
-    agent = workspace.add_agent("animals", world.agent())
+    agent = workspace.add_agent("animals", world.agent(), OPERATOR)
     held = io.BytesIO()
     Image.new("RGB", (5, 5), "blue").save(held, "JPEG")
     pictures = [held.getvalue(), Image.new("L", (900, 100)), b"no picture at all"]
@@ -116,9 +117,9 @@ def test_all_of_a_pool_is_on_the_disk_before_it_is_ready(
     def noted(handle: int) -> None:
         synced.add(os.readlink(f"/proc/self/fd/{handle}"))
 
-    agent = workspace.add_agent("animals", world.agent()).id
+    agent = workspace.add_agent("animals", world.agent(), OPERATOR).id
     pictures = np.zeros((len(world.ids), 4, 4), np.uint8)
-    pool = workspace.add_pool("p", Pool(world.pool, world.ids), agent, pictures=pictures).id
+    pool = workspace.add_pool("p", Pool(world.pool, world.ids), agent, OPERATOR, pictures=pictures).id
     monkeypatch.setattr(preparing.os, "fsync", noted)
     work_until_idle(workspace)
     folder = workspace.home.pool_folder(pool)
@@ -127,7 +128,7 @@ def test_all_of_a_pool_is_on_the_disk_before_it_is_ready(
 
 
 def test_texts_come_back_as_they_are(workspace: Workspace, world: World) -> None:
-    agent = workspace.add_agent("animals", world.agent())
+    agent = workspace.add_agent("animals", world.agent(), OPERATOR)
     texts = [f"text {i}\nΩ \x00 \U0001f98a" for i in range(70)]
     record = prepared(workspace, "said", Pool(world.pool, world.ids), agent.id, texts=texts)
     assert (record.state, record.kind) == ("ready", "text")
@@ -138,14 +139,14 @@ def test_texts_come_back_as_they_are(workspace: Workspace, world: World) -> None
 
 
 def test_what_does_not_fit_is_refused_at_once(workspace: Workspace, world: World) -> None:
-    agent = workspace.add_agent("animals", world.agent()).id
+    agent = workspace.add_agent("animals", world.agent(), OPERATOR).id
     pool = Pool(world.pool, world.ids)
     with pytest.raises(BadOption, match="70 samples came with 3 texts"):
-        workspace.add_pool("x", pool, agent, texts=["a", "b", "c"])
+        workspace.add_pool("x", pool, agent, OPERATOR, texts=["a", "b", "c"])
     with pytest.raises(BadOption, match="pictures are"):
-        workspace.add_pool("x", pool, agent, pictures=np.zeros((70, 8, 8)))
+        workspace.add_pool("x", pool, agent, OPERATOR, pictures=np.zeros((70, 8, 8)))
     with pytest.raises(BadFeatures, match="8 wide"):
-        workspace.add_pool("x", Pool(np.zeros((3, 8))), agent)
+        workspace.add_pool("x", Pool(np.zeros((3, 8))), agent, OPERATOR)
     assert not workspace.pools()
     assert not workspace.jobs()
 
@@ -282,7 +283,7 @@ def test_an_archive_that_unpacks_to_too_much(
 
 
 def test_an_encoder_that_names_code_is_not_run(workspace: Workspace, world: World, tmp_path: Path) -> None:
-    agent = workspace.add_agent("odd", world.agent(encoder="python:os:system@0123456789ab"))
+    agent = workspace.add_agent("odd", world.agent(encoder="python:os:system@0123456789ab"), OPERATOR)
     image(tmp_path / "data" / "photos" / "a.png")
     record = prepared(workspace, "x", tmp_path / "data" / "photos", agent.id)
     assert record.state == "failed"
@@ -310,7 +311,7 @@ def test_only_what_lies_under_a_root_is_read(workspace: Workspace, tmp_path: Pat
         workspace.uploads / ".." / "agents",
     ):
         with pytest.raises(NotAllowed, match="does not lie under"):
-            workspace.add_pool("x", path, agent)
+            workspace.add_pool("x", path, agent, OPERATOR)
     assert not workspace.pools()
 
 
@@ -330,7 +331,7 @@ def test_a_link_put_in_place_later_is_refused(workspace: Workspace, tmp_path: Pa
     data = tmp_path / "data" / "photos"
     image(data / "a.png")
     image(tmp_path / "secret" / "a.png")
-    record = workspace.add_pool("x", data, agent_of(workspace))
+    record = workspace.add_pool("x", data, agent_of(workspace), OPERATOR)
     data.rename(tmp_path / "away")
     data.symlink_to(tmp_path / "secret")
     work_until_idle(workspace)
@@ -342,7 +343,7 @@ def test_uploads_are_taken_over(workspace: Workspace, tmp_path: Path) -> None:
     folder = workspace.uploads / "0123"
     image(folder / "a.png")
     image(folder / "b.png", colour="blue")
-    record = workspace.add_pool("sent", folder, agent)
+    record = workspace.add_pool("sent", folder, agent, OPERATOR)
     assert not folder.exists()
     workspace.empty_uploads()
     work_until_idle(workspace)
@@ -379,7 +380,7 @@ def test_wrong_width_fails(workspace: Workspace, tmp_path: Path) -> None:
 
 
 def test_an_agent_of_other_weights_is_told_so(workspace: Workspace, world: World, tmp_path: Path) -> None:
-    agent = workspace.add_agent("old", world.agent(encoder="tiny-image@ffffffffffff"))
+    agent = workspace.add_agent("old", world.agent(encoder="tiny-image@ffffffffffff"), OPERATOR)
     image(tmp_path / "data" / "photos" / "a.png")
     record = prepared(workspace, "x", tmp_path / "data" / "photos", agent.id)
     assert record.state == "failed"

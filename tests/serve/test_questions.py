@@ -15,6 +15,7 @@ from cual.errors import (
     NotAllowed,
     NotFound,
 )
+from cual.serve.rules.records import OPERATOR
 from cual.serve.rules.workspace import Workspace
 from serving import Service
 
@@ -41,7 +42,7 @@ def test_the_most_useful_come_first_and_what_one_has_before_them(service: Servic
     order = [q.id for q in w.questions(asking)]
     assert [q.id for q in w.lend(asking, service.ann, 2)] == order[:2]
     assert [q.id for q in w.lend(asking, service.bob, 3)] == order[2:5]
-    w.give_back(asking, service.ann, order[:1])
+    w.pass_on(asking, service.ann, order[:1])
     assert [q.id for q in w.lend(asking, service.bob, 10)] == [*order[2:5], order[0], order[5]]
 
 
@@ -59,13 +60,13 @@ def test_what_is_not_answered_comes_back(service: Service, asking: int) -> None:
 def test_given_back_questions_come_again_when_nothing_else_is_left(service: Service, asking: int) -> None:
     w = service.workspace
     all_ids = [q.id for q in w.lend(asking, service.ann, 6)]
-    w.give_back(asking, service.ann, all_ids[:2])
-    w.give_back(asking, service.ann, all_ids[:2])
+    w.pass_on(asking, service.ann, all_ids[:2])
+    w.pass_on(asking, service.ann, all_ids[:2])
     assert [q.id for q in w.lend(asking, service.ann, 6)] == all_ids[2:]
     w.answer(asking, service.ann, dict.fromkeys(all_ids[2:], "owl"))
     assert [q.id for q in w.lend(asking, service.ann, 6)] == all_ids[:2]
     with pytest.raises(NotFound, match="has no question 999"):
-        w.give_back(asking, service.ann, [999])
+        w.pass_on(asking, service.ann, [999])
 
 
 def test_nothing_is_lent_while_the_learner_thinks(service: Service, asking: int) -> None:
@@ -143,7 +144,7 @@ def test_readers_cannot_answer(service: Service, asking: int) -> None:
     for refused in (
         lambda: w.lend(asking, service.eve, 1),
         lambda: w.answer(asking, service.eve, {question: "owl"}),
-        lambda: w.give_back(asking, service.eve, [question]),
+        lambda: w.pass_on(asking, service.eve, [question]),
         lambda: w.undo(asking, service.eve),
         lambda: w.settle(question, service.eve, "owl"),
         lambda: w.review(asking, service.eve, {}),
@@ -248,7 +249,7 @@ def test_the_learner_is_told_in_an_order_that_keeps_the_budget(service: Service)
 
 def test_finishing_too_early_says_what_is_missing(service: Service, asking: int) -> None:
     with pytest.raises(LabelsMissing, match="still waits for 6 answers"):
-        service.workspace.finish(asking)
+        service.workspace.finish(asking, OPERATOR)
 
 
 def test_after_the_end_nothing_is_taken(service: Service, asking: int) -> None:
@@ -260,28 +261,28 @@ def test_after_the_end_nothing_is_taken(service: Service, asking: int) -> None:
         lambda: w.answer(asking, service.ann, {question: "cat"}),
         lambda: w.undo(asking, service.ann),
         lambda: w.settle(question, service.ann, "cat"),
-        lambda: w.drop(asking),
+        lambda: w.drop(asking, OPERATOR),
         lambda: w.stop(asking, service.ann),
     ):
         with pytest.raises(AlreadyFinished):
             refused()
     assert w.lend(asking, service.ann, 1) == []
-    assert w.finish(asking).result_version == 1
+    assert w.finish(asking, OPERATOR).result_version == 1
 
 
 def test_a_dropped_one_takes_nothing_and_leaves_no_job(service: Service, asking: int) -> None:
     w = service.workspace
     service.answer_round(asking)
-    assert w.drop(asking).state == "dropped"
+    assert w.drop(asking, OPERATOR).state == "dropped"
     service.work()
     assert w.adaptation(asking).state == "dropped"
     question = w.questions(asking)[0]
     assert question.effective is not None, "answers are kept"
     for refused in (
         lambda: w.answer(asking, service.ann, {question.id: "cat"}),
-        lambda: w.finish(asking),
+        lambda: w.finish(asking, OPERATOR),
         lambda: w.stop(asking, service.ann),
-        lambda: w.retry(asking),
+        lambda: w.retry(asking, OPERATOR),
     ):
         with pytest.raises(Conflict):
             refused()

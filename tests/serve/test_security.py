@@ -16,7 +16,7 @@ from starlette.testclient import TestClient, WebSocketDenialResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from cual.errors import BadOption, NotAllowed
-from cual.serve.rules.records import Role
+from cual.serve.rules.records import OPERATOR, Role
 from cual.serve.rules.workspace import Workspace
 from cual.serve.web.settings import Limits, Settings, check_exposure, read_proxy
 from serving import Service, make_service
@@ -31,6 +31,8 @@ ROLES: dict[tuple[str, str], str] = {
     ("GET", "/metrics"): ADMIN,
     ("POST", "/api/sign-out"): READER,
     ("GET", "/api/me"): READER,
+    ("GET", "/api/audit"): ADMIN,
+    ("GET", "/api/audit.csv"): ADMIN,
     ("GET", "/api/people"): ADMIN,
     ("POST", "/api/people"): ADMIN,
     ("GET", "/api/people/{id}"): ADMIN,
@@ -214,7 +216,7 @@ def test_a_person_cannot_answer_as_another(here: Site) -> None:
 
 
 def test_a_used_address_says_so(here: Site) -> None:
-    secret = here.accounts.new_token(here.people[Role.admin].id, "sign-in")[1]
+    secret = here.accounts.new_token(here.people[Role.admin].id, "sign-in", by=OPERATOR)[1]
     first, second = here.visitor(), here.visitor()
     answer = first.get("/sign-in", params={"token": secret})
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
@@ -228,7 +230,7 @@ def test_a_used_address_says_so(here: Site) -> None:
 
 
 def test_the_session_cookie_is_out_of_reach_of_scripts_and_sites(here: Site) -> None:
-    secret = here.accounts.new_token(here.people[Role.admin].id, "sign-in")[1]
+    secret = here.accounts.new_token(here.people[Role.admin].id, "sign-in", by=OPERATOR)[1]
     answer = here.visitor().get("/sign-in", params={"token": secret})
     session, csrf = answer.headers.get_list("set-cookie")
     for word in ("HttpOnly", "SameSite=strict", "Path=/"):
@@ -241,14 +243,14 @@ def test_the_session_cookie_is_out_of_reach_of_scripts_and_sites(here: Site) -> 
 
 def test_under_tls_cookies_travel_by_tls_only(service: Service) -> None:
     with site(service, proxy="https://label.example.org", url="https://label.example.org") as held:
-        secret = held.accounts.new_token(held.people[Role.admin].id, "sign-in")[1]
+        secret = held.accounts.new_token(held.people[Role.admin].id, "sign-in", by=OPERATOR)[1]
         answer = held.visitor().get("/sign-in", params={"token": secret})
         assert all("Secure" in cookie for cookie in answer.headers.get_list("set-cookie"))
         assert answer.headers["strict-transport-security"].startswith("max-age=")
 
 
 def test_from_a_link_in_a_mail_the_page_sends_on(here: Site) -> None:
-    secret = here.accounts.new_token(here.people[Role.admin].id, "sign-in")[1]
+    secret = here.accounts.new_token(here.people[Role.admin].id, "sign-in", by=OPERATOR)[1]
     answer = here.visitor(**{"Sec-Fetch-Site": "cross-site"}).get("/sign-in", params={"token": secret})
     assert answer.status_code == 200
     assert 'content="0;url=/"' in answer.text
@@ -274,7 +276,7 @@ def test_guessing_is_slowed_down(here: Site, how: str) -> None:
     if how == "bearer":  # programs that know a token are not locked out by one that does not
         assert here.bearer().get("/api/me").status_code == 200
     # who knows a one-time token is not let in either, from there; from elsewhere they are
-    secret = here.accounts.new_token(here.people[Role.admin].id, "sign-in")[1]
+    secret = here.accounts.new_token(here.people[Role.admin].id, "sign-in", by=OPERATOR)[1]
     assert client.post("/api/sign-in", json={"token": secret}).status_code == 429
     assert here.visitor("192.0.2.8").post("/api/sign-in", json={"token": secret}).status_code == 200
 
@@ -327,7 +329,7 @@ def test_a_change_with_a_cookie_needs_our_page(here: Site, method: str, path: st
 
 
 def test_another_site_cannot_sign_a_browser_in(here: Site) -> None:
-    secret = here.accounts.new_token(here.people[Role.admin].id, "sign-in")[1]
+    secret = here.accounts.new_token(here.people[Role.admin].id, "sign-in", by=OPERATOR)[1]
     evil = here.visitor(Origin="http://evil.example")
     assert evil.post("/api/sign-in", json={"token": secret}).status_code == 403
     assert evil.post("/sign-in", data={"token": secret}).status_code == 403
@@ -390,7 +392,7 @@ def test_a_websocket_ends_with_its_session(sockets: Site, monkeypatch: pytest.Mo
     with client.websocket_connect("ws://127.0.0.1:8765/_nicegui_ws/socket.io") as socket:
         socket.send_text("hello")
         assert socket.receive_text() == "hello"
-        sockets.accounts.end_sessions(sockets.people[Role.reader].id)
+        sockets.accounts.end_sessions(sockets.people[Role.reader].id, by=OPERATOR)
         socket.send_text("still here?")
         with pytest.raises(WebSocketDisconnect):
             socket.receive_text()
@@ -839,7 +841,7 @@ def test_pictures_are_shown_only_after_asking_again(here: Site) -> None:
 def test_the_log_holds_no_secrets(here: Site, caplog: pytest.LogCaptureFixture) -> None:
     from cual.serve.operations.logs import JsonLines, Lines
 
-    secret = here.accounts.new_token(here.people[Role.admin].id, "sign-in")[1]
+    secret = here.accounts.new_token(here.people[Role.admin].id, "sign-in", by=OPERATOR)[1]
     with caplog.at_level("DEBUG"):
         browser = here.visitor(Origin=here.origin)
         browser.get("/sign-in", params={"token": secret})

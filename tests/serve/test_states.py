@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from cual.data.labels import SKIP
 from cual.errors import BudgetExceeded, Conflict, CualError, NotFound
 from cual.serve.jobs.worker import work_once
-from cual.serve.rules.records import AdaptationRecord
+from cual.serve.rules.records import OPERATOR, AdaptationRecord
 from cual.serve.rules.workspace import Workspace
 from cual.serve.storage import tables as db
 from serving import make_service
@@ -89,7 +89,7 @@ class Labelling(RuleBasedStateMachine):
         assert len(lent) <= n
         assert all(q.lent_to == name and not q.answered for q in lent)
         if self.record.state == "asking" and len(lent) > 1:
-            self.workspace.give_back(self.adaptation, self.people[name], [lent[0].id])
+            self.workspace.pass_on(self.adaptation, self.people[name], [lent[0].id])
 
     @rule()
     def answer_the_rest(self) -> None:
@@ -153,7 +153,7 @@ class Labelling(RuleBasedStateMachine):
         assert version.labels_used == record.spent
         with pytest.raises(CualError):
             self.workspace.stop(self.adaptation, self.service.ann)
-        self.workspace.roll_back(self.service.agent, 0)
+        self.workspace.roll_back(self.service.agent, 0, OPERATOR)
         self.adaptation = self.service.start(budget=9)
         self.said, self.order = {}, []
 

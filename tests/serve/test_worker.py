@@ -18,6 +18,7 @@ from cual.errors import BadFeatures
 from cual.serve.jobs import steps, worker
 from cual.serve.jobs.worker import Worker, work_once
 from cual.serve.rules import jobs
+from cual.serve.rules.records import OPERATOR
 from cual.serve.rules.workspace import Workspace
 from cual.serve.storage import tables as db
 from serving import Service
@@ -62,7 +63,7 @@ def test_a_worker_does_an_adaptation_from_a_process_of_its_own(service: Service)
     with process(w, "--parent", str(os.getpid())) as running:
         while until(lambda: w.adaptation(adaptation).state != "thinking") and w.adaptation(adaptation).open:
             service.answer_round(adaptation)
-        w.finish(adaptation)
+        w.finish(adaptation, OPERATOR)
         until(lambda: w.adaptation(adaptation).state == "finished")
         assert os.getpriority(os.PRIO_PROCESS, running.pid) == os.getpriority(os.PRIO_PROCESS, 0) + worker.NICE
         running.send_signal(signal.SIGTERM)
@@ -102,7 +103,7 @@ def test_what_is_wrong_on_purpose_is_not_tried_again(service: Service, monkeypat
     record = service.workspace.adaptation(adaptation)
     assert (record.state, record.error) == ("failed", "row 3 holds NaN")
     monkeypatch.undo()
-    service.workspace.retry(adaptation)
+    service.workspace.retry(adaptation, OPERATOR)
     service.work()
     record = service.workspace.adaptation(adaptation)
     assert (record.state, record.error) == ("asking", None)
@@ -172,7 +173,7 @@ def test_an_answer_that_comes_in_between_is_not_missed(
     adaptation = service.start()
     if kind == "finish":
         service.answer_all(adaptation)
-        w.finish(adaptation)
+        w.finish(adaptation, OPERATOR)
     else:
         service.answer_round(adaptation)
     first = w.questions(adaptation)[0]
@@ -211,7 +212,7 @@ def test_labelling_goes_on_while_a_pool_is_prepared(service: Service, monkeypatc
         states.append(w.adaptation(adaptation).state)
 
     monkeypatch.setitem(worker.WORK, "prepare", prepare)
-    w.add_pool("large", Pool(service.world.pool), service.agent)
+    w.add_pool("large", Pool(service.world.pool), service.agent, OPERATOR)
     assert work_once(w)
     assert states == ["thinking", "asking"]
 
@@ -236,7 +237,7 @@ def test_a_worker_that_is_to_end_begins_nothing_in_between(
 
     monkeypatch.setitem(worker.WORK, "prepare", prepare)
     monkeypatch.setitem(worker.WORK, "advance", advance)
-    w.add_pool("large", Pool(service.world.pool), service.agent)
+    w.add_pool("large", Pool(service.world.pool), service.agent, OPERATOR)
     assert ending.run_once(("prepare",))
     assert {job.state for job in w.jobs()[:2]} == {"waiting"}
 
@@ -286,14 +287,14 @@ def test_a_kill_changes_nothing(service: Service, monkeypatch: pytest.MonkeyPatc
     undisturbed = service.start()
     service.answer_all(undisturbed)
     service.finish(undisturbed)
-    w.roll_back(service.agent, 0)
+    w.roll_back(service.agent, 0, OPERATOR)
     adaptation = w.start(service.agent, service.pool, 8, service.ann).id
     while w.adaptation(adaptation).state != "finished":
         record = w.adaptation(adaptation)
         if record.state == "asking":
             service.answer_round(adaptation)
         elif record.state == "review":
-            w.finish(adaptation)
+            w.finish(adaptation, OPERATOR)
         target = {"before the save": "_keep", "after the save": "_still", "after the file": "_commit"}[moment]
         with monkeypatch.context() as broken, contextlib.suppress(Killed):
             broken.setattr(steps, target, killed)

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from cual import Pool
 from cual.data.labels import SKIP
 from cual.errors import BadBudget, BadOption, Conflict, ForeignFile, NewerFormat, NotFound, WrongEncoder
+from cual.serve.rules.records import OPERATOR
 from cual.serve.rules.workspace import Workspace
 from cual.serve.storage import tables as db
 from serving import Service, make_service
@@ -19,7 +20,7 @@ from worlds import World, file_bytes, make_world
 
 def test_a_workspace_is_made_once_and_opened_again(tmp_path: Path) -> None:
     first = Workspace.open(tmp_path / "w")
-    first.add_agent("animals", make_world().agent())
+    first.add_agent("animals", make_world().agent(), OPERATOR)
     again = Workspace.open(tmp_path / "w")
     assert again.home.id == first.home.id
     assert [a.name for a in again.agents()] == ["animals"]
@@ -52,7 +53,7 @@ def test_what_was_half_received_is_removed(workspace: Workspace) -> None:
 
 def test_an_agent_comes_back_as_it_was(workspace: Workspace, world: World, tmp_path: Path) -> None:
     agent = world.agent()
-    record = workspace.add_agent(" animals ", agent)
+    record = workspace.add_agent(" animals ", agent, OPERATOR)
     assert (record.name, record.version, record.classes) == ("animals", 0, ["cat", "dog"])
     assert (record.method, record.width, record.encoder) == ("cual", 16, None)
     assert file_bytes(workspace.load_agent(record.id), tmp_path) == file_bytes(agent, tmp_path)
@@ -68,7 +69,7 @@ def test_what_is_not_there_is_not_found(service: Service) -> None:
         lambda: w.versions(99),
         lambda: w.load_agent(99),
         lambda: w.load_agent(service.agent, 7),
-        lambda: w.roll_back(service.agent, 7),
+        lambda: w.roll_back(service.agent, 7, OPERATOR),
         lambda: w.pool(99),
         lambda: w.skipped(99),
         lambda: w.picture(service.pool, 70),
@@ -81,7 +82,7 @@ def test_what_is_not_there_is_not_found(service: Service) -> None:
         lambda: w.map(99),
         lambda: w.start(99, service.pool, 8, service.ann),
         lambda: w.start(service.agent, 99, 8, service.ann),
-        lambda: w.add_pool("x", Pool(service.world.pool), 99),
+        lambda: w.add_pool("x", Pool(service.world.pool), 99, OPERATOR),
     ):
         with pytest.raises(NotFound):
             asked()
@@ -90,7 +91,7 @@ def test_what_is_not_there_is_not_found(service: Service) -> None:
 @pytest.mark.parametrize("name", ["", "  ", "a\tb", "x" * 101, "left\u202eright", 3, None])
 def test_odd_names_are_refused(workspace: Workspace, world: World, name: object) -> None:
     with pytest.raises(BadOption, match="an agent's name"):
-        workspace.add_agent(name, world.agent())
+        workspace.add_agent(name, world.agent(), OPERATOR)
 
 
 # -- a whole adaptation ----------------------------------------------------------------------------------------
@@ -274,12 +275,12 @@ def test_rolling_back_deletes_nothing(service: Service) -> None:
     service.answer_all(adaptation)
     service.finish(adaptation)
     assert w.agent(service.agent).version == 1
-    assert w.roll_back(service.agent, 0).classes == ["cat", "dog"]
+    assert w.roll_back(service.agent, 0, OPERATOR).classes == ["cat", "dog"]
     assert w.load_agent(service.agent).version == 0
     assert len(w.versions(service.agent)) == 2
     again = w.start(service.agent, service.pool, 8, service.ann)
     assert again.base_version == 0
-    assert w.roll_back(service.agent, 1).version == 1
+    assert w.roll_back(service.agent, 1, OPERATOR).version == 1
 
 
 def test_a_version_tells_what_it_is_worth(service: Service) -> None:
@@ -304,7 +305,7 @@ def test_a_version_tells_what_it_is_worth(service: Service) -> None:
 
 def test_a_pool_that_is_not_ready_cannot_be_adapted_to(service: Service) -> None:
     w = service.workspace
-    pool = w.add_pool("later", Pool(service.world.pool), service.agent)
+    pool = w.add_pool("later", Pool(service.world.pool), service.agent, OPERATOR)
     with pytest.raises(Conflict, match="is preparing"):
         w.start(service.agent, pool.id, 8, service.ann)
 
@@ -320,7 +321,7 @@ def test_a_pool_of_another_encoder_is_refused(service: Service) -> None:
     w = service.workspace
     with w.database.writing() as c:
         c.execute(sa.update(db.agents).values(encoder="one@0123456789ab"))
-    other = w.add_agent("other", service.world.agent(encoder="two@0123456789ab"))
+    other = w.add_agent("other", service.world.agent(encoder="two@0123456789ab"), OPERATOR)
     with pytest.raises(WrongEncoder):
         w.start(other.id, service.pool, 8, service.ann)
 

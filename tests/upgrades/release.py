@@ -20,7 +20,7 @@ from safetensors import safe_open
 
 from cual import SKIP, Adaptation, Agent
 from cual.serve.jobs.worker import work_until_idle
-from cual.serve.rules.records import Person
+from cual.serve.rules.records import OPERATOR, Person
 from cual.serve.rules.workspace import Workspace
 
 FOLDER = Path(__file__).parent / "release-0.1.0"
@@ -224,7 +224,7 @@ def go_on(workspace: Workspace, person: Person, truths: Mapping[int, Truth]) -> 
             workspace.answer(task, person, {question.id: truth[question.sample] for question in asked})
             work_until_idle(workspace)
         if workspace.adaptation(task).state == "review":
-            workspace.finish(task)
+            workspace.finish(task, OPERATOR)
             work_until_idle(workspace)
 
 

@@ -43,6 +43,7 @@ def invite(
 
     from cual.serve.operations import supervisor
     from cual.serve.rules.accounts import Accounts
+    from cual.serve.rules.records import OPERATOR
 
     if not (workspace / "workspace.json").is_file():
         raise BadOption(f"{workspace} is no workspace; cual serve makes one")
@@ -51,7 +52,7 @@ def invite(
         accounts = Accounts(opened.database)
         person = _person(accounts, name, role)
         lifetime = None if days is None else timedelta(days=days)
-        _, secret = accounts.new_token(person, "api" if api else "sign-in", lifetime)
+        _, secret = accounts.new_token(person, "api" if api else "sign-in", lifetime, by=OPERATOR)
     finally:
         opened.close()
     if api:
@@ -65,7 +66,7 @@ def invite(
 
 
 def _person(accounts: "Accounts", name: str, role: str | None) -> int:
-    from cual.serve.rules.records import Role
+    from cual.serve.rules.records import OPERATOR, Role
 
     try:
         wanted = None if role is None else Role(role)
@@ -73,7 +74,7 @@ def _person(accounts: "Accounts", name: str, role: str | None) -> int:
         raise BadOption(f"--role is admin, annotator or reader, not {role!r}") from None
     known = next((person for person in accounts.people() if person.name == name.strip()), None)
     if known is None:
-        return accounts.add_person(name, wanted or Role.annotator).id
+        return accounts.add_person(name, wanted or Role.annotator, by=OPERATOR).id
     if wanted is not None and wanted != known.role:
         raise BadOption(f"{known.name} has the role {known.role}; an administrator changes it on the page")
     return known.id

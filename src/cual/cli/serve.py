@@ -129,14 +129,15 @@ def _run(
 ) -> None:
     from cual.serve.operations import logs, supervisor
     from cual.serve.rules.accounts import Accounts
+    from cual.serve.rules.records import OPERATOR
     from cual.serve.web.app import create_app
 
     logs.set_up(format)
     worker = supervisor.Worker(workspace.folder, database, format)
     accounts = Accounts(workspace.database)
     owner = accounts.owner(_user()).id
-    accounts.revoke_unused(owner)
-    _, secret = accounts.new_token(owner, "sign-in")
+    accounts.revoke_unused(owner, by=OPERATOR)
+    _, secret = accounts.new_token(owner, "sign-in", by=OPERATOR)
     address = f"{settings.url}/sign-in?token={secret}"
     app = create_app(workspace, settings, worker.alive)
 
@@ -160,13 +161,14 @@ def _opened(address: str) -> bool:
 
 def _write_backup(folder: Path, database: str | None, file: Path) -> None:
     from cual.cli.output import check_free
+    from cual.serve.rules.records import OPERATOR
 
     if not (folder / "workspace.json").is_file():
         raise BadOption(f"{folder} is no workspace")
     check_free(file, force=False)
     opened = opened_workspace(folder, database)
     try:
-        opened.backup(file)
+        opened.backup(file, OPERATOR)
     finally:
         opened.close()
     out.print(f"{file}: {file.stat().st_size:,} bytes", highlight=False, markup=False)

@@ -185,6 +185,10 @@ class Client(Connection):
         """Try again what a failed job was for; the new job."""
         return self.post(f"/api/jobs/{job}/retry", once=True)
 
+    def audit(self, **wanted: Any) -> list[dict[str, Any]]:
+        """Who did what, the latest first: ``by, action, since, until, before, n`` as in ``GET /api/audit``."""
+        return self.get("/api/audit", params=wanted)
+
     def backup(self, path: str | Path) -> None:
         """Write the whole workspace to one new file."""
         self.fetch("/api/backup", Path(path))

@@ -70,15 +70,15 @@ def _read(requests: IO[bytes]) -> tuple[dict[str, Any], Path | IO[bytes]] | None
     head = requests.read(HEAD.size)
     if len(head) < HEAD.size:
         return None
-    said = json.loads(requests.read(HEAD.unpack(head)[0]))
-    if said["file"] is not None:
-        return said, Path(os.fsdecode(bytes.fromhex(said["file"])))
-    return said, io.BytesIO(requests.read(said["size"]))
+    request = json.loads(requests.read(HEAD.unpack(head)[0]))
+    if request["file"] is not None:
+        return request, Path(os.fsdecode(bytes.fromhex(request["file"])))
+    return request, io.BytesIO(requests.read(request["size"]))
 
 
-def _answer(images: Any, said: dict[str, Any], picture: Path | IO[bytes]) -> Answer:
+def _answer(images: Any, request: dict[str, Any], picture: Path | IO[bytes]) -> Answer:
     try:
-        return _WORK[said["do"]](images, images.open_image(picture, said["shorter"]), said)
+        return _WORK[request["do"]](images, images.open_image(picture, request["shorter"]), request)
     except MemoryError:
         return NEEDS_MEMORY, 0, 0, b""
     except Exception as error:
@@ -88,16 +88,16 @@ def _answer(images: Any, said: dict[str, Any], picture: Path | IO[bytes]) -> Ans
         return BAD, 0, 0, named[:300].encode(errors="replace")
 
 
-def _rgb(images: Any, image: Any, said: dict[str, Any]) -> Answer:
+def _rgb(images: Any, image: Any, request: dict[str, Any]) -> Answer:
     return GOOD, *image.size, image.tobytes()
 
 
-def _pixels(images: Any, image: Any, said: dict[str, Any]) -> Answer:
-    pixels = images.ImageInput(**said["input"]).pixels(image)
+def _pixels(images: Any, image: Any, request: dict[str, Any]) -> Answer:
+    pixels = images.ImageInput(**request["input"]).pixels(image)
     return GOOD, pixels.shape[1], pixels.shape[0], pixels.tobytes()
 
 
-def _webp(images: Any, image: Any, said: dict[str, Any]) -> Answer:
+def _webp(images: Any, image: Any, request: dict[str, Any]) -> Answer:
     from cual.serve.jobs.thumbnails import webp
 
     return GOOD, *image.size, webp(image)

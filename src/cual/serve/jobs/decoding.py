@@ -96,14 +96,14 @@ class Decoders:
         self, picture: Raw, do: str, shorter: int, given: ImageInput | None, most: int
     ) -> tuple[tuple[int, int], bytes]:
         """The size of a picture and what was made of it; asked twice if a decoder dies for no known reason."""
-        said = {"do": do, "shorter": shorter, "input": None if given is None else asdict(given)}
+        request = {"do": do, "shorter": shorter, "input": None if given is None else asdict(given)}
         for last in (False, True):
             if self._ended >= MOST_ENDED:
                 raise BadImage("not decoded, for too many before it ended their decoder")
             decoder = self._free.get()
             try:
                 decoder = decoder or _Decoder(self._limits)
-                kind, size, data = decoder.ask(said, picture, most)
+                kind, size, data = decoder.ask(request, picture, most)
             except _Ended as error:
                 decoder = None
                 if error.number == signal.SIGALRM:
@@ -135,10 +135,10 @@ class Decoders:
 def input_of(encoder: Encoder) -> ImageInput | None:
     """How an encoder wants its pictures, if that is all it does to them; None if only it can prepare them."""
     names = {field.name for field in fields(ImageInput)}
-    told: dict[str, Any] = {name: encoder.preprocessing[name] for name in names & {*encoder.preprocessing}}
-    if set(told) != names:
+    settings: dict[str, Any] = {name: encoder.preprocessing[name] for name in names & {*encoder.preprocessing}}
+    if set(settings) != names:
         return None
-    given = ImageInput(**told)
+    given = ImageInput(**settings)
     probe = Image.linear_gradient("L").rotate(30).resize((97, 61)).convert("RGB")
     return given if np.array_equal(given.pixels(probe), encoder.prepare(probe)) else None
 
@@ -166,11 +166,11 @@ class _Decoder:
             env={**environment, **one},
         )
 
-    def ask(self, said: dict[str, Any], picture: Raw, most: int) -> tuple[int, tuple[int, int], bytes]:
+    def ask(self, request: dict[str, Any], picture: Raw, most: int) -> tuple[int, tuple[int, int], bytes]:
         """What kind of answer it is, the size of the picture, and the bytes of it."""
         file = os.fsencode(picture).hex() if isinstance(picture, Path) else None
         data = b"" if isinstance(picture, Path) else picture
-        head = json.dumps({**said, "file": file, "size": len(data)}).encode()
+        head = json.dumps({**request, "file": file, "size": len(data)}).encode()
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:

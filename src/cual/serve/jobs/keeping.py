@@ -27,7 +27,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from cual.serve.rules import jobs
 from cual.serve.rules.crashes import Crash
 from cual.serve.rules.jobs import Claim
-from cual.serve.rules.records import Progress
+from cual.serve.rules.records import JobProgress
 from cual.serve.storage.home import Home
 
 LOOK = 0.05
@@ -46,7 +46,7 @@ class Doing:
     """What a runner is at."""
 
     claim: Claim
-    progress: Progress | None
+    progress: JobProgress | None
     since: float
     """When it last told of progress, by the clock of `time.monotonic`, which all processes share."""
 
@@ -58,23 +58,23 @@ class Slip:
         self._memory = mmap.mmap(-1, 4096)
         self._last: Doing | None = None
 
-    def write(self, claim: Claim | None, progress: Progress | None = None) -> None:
-        said = b"null"
+    def write(self, claim: Claim | None, progress: JobProgress | None = None) -> None:
+        line = b"null"
         if claim is not None:
-            told = None if progress is None else (progress.stage[:200], progress.done, progress.total)
-            said = json.dumps([asdict(claim), told, time.monotonic()]).encode()
-        self._memory[: len(said) + 1] = said + b"\n"
+            reached = None if progress is None else (progress.stage[:200], progress.done, progress.total)
+            line = json.dumps([asdict(claim), reached, time.monotonic()]).encode()
+        self._memory[: len(line) + 1] = line + b"\n"
 
     def read(self) -> Doing | None:
         """What was written last; half a note counts for the one before."""
         try:
-            said = json.loads(self._memory[:].partition(b"\n")[0])
+            line = json.loads(self._memory[:].partition(b"\n")[0])
         except ValueError:
             return self._last
         self._last = None
-        if said is not None:
-            claim, told, since = said
-            self._last = Doing(Claim(**claim), None if told is None else Progress(*told), since)
+        if line is not None:
+            claim, reached, since = line
+            self._last = Doing(Claim(**claim), None if reached is None else JobProgress(*reached), since)
         return self._last
 
 

@@ -27,13 +27,13 @@ def write(folder: Path, items: Iterator[Item], decoders: Decoders, progress: Pro
     target.mkdir(exist_ok=True)
     skipped: list[dict[str, str]] = []
     every = list(items)
-    for done, (row, what, held) in enumerate(every):
+    for done, (row, what, source) in enumerate(every):
         progress("pictures", done, len(every))
         file = target / f"{row}.webp"
         if file.exists():
             continue
         try:
-            data = decoders.webp(held) if isinstance(held, Path) else _webp(held)
+            data = decoders.webp(source) if isinstance(source, Path) else _webp(source)
         except BadImage as error:
             skipped.append({"source": what, "reason": without_paths(str(error), [folder])})
             continue

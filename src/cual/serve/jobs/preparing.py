@@ -18,7 +18,7 @@ from cual.agent import Agent
 from cual.data.files import read
 from cual.data.folder import FeaturesFolder, is_features_folder
 from cual.data.pool import Pool, check_width
-from cual.errors import BadFile, BadImage, BadOption, NotAllowed, TooLarge, WrongEncoder
+from cual.errors import BadFile, BadImage, BadOption, NotAllowed, TooLarge
 from cual.serve.jobs import pictures
 from cual.serve.jobs.decoding import Decoders, input_of
 from cual.serve.rules import agents, jobs, pools, views
@@ -42,31 +42,33 @@ _AT_ONCE = 32
 def prepare(home: Home, claim: Claim, progress: Progress) -> None:
     """Make one pool ready."""
     assert claim.pool is not None
-    with home.database.reading() as c:
-        held = pools.get(c, claim.pool)
-        current = c.execute(sa.select(db.agents.c.current).where(db.agents.c.id == held.agent)).scalar_one()
-    agent, folder = agents.load(home, held.agent, current), home.pool_folder(claim.pool)
-    kind, skipped = held.kind, list[dict[str, str]]()
+    with home.database.reading() as connection:
+        row = pools.get(connection, claim.pool)
+        current = connection.execute(
+            sa.select(db.agents.c.current).where(db.agents.c.id == row.agent)
+        ).scalar_one()
+    agent, folder = agents.load(home, row.agent, current), home.pool_folder(claim.pool)
+    kind, skipped = row.kind, list[dict[str, str]]()
     with Decoders() as decoders:
-        if not held.source["given"]:
-            kind, skipped = _features(folder, held.source, agent, decoders, progress)
+        if not row.source["given"]:
+            kind, skipped = _features(folder, row.source, agent, decoders, progress)
         pool = pools.open_pool(home, claim.pool)
         agent.check_encoder(pool.encoder, "pool")
         check_width(pool.width, agent.width, "pool")
         if kind == "pictures":
-            given = held.source["given"]
-            items = pictures.given(folder) if given else pictures.found(folder, *_where(folder, held.source))
+            given = row.source["given"]
+            items = pictures.given(folder) if given else pictures.found(folder, *_where(folder, row.source))
             skipped += pictures.write(folder, items, decoders, progress)
             decoders.check()
     _write_map(folder, pool, progress)
     write_bytes(folder / pools.SKIPPED, json.dumps(skipped).encode())
     settle(folder)
-    with home.database.writing() as c:
-        if not jobs.holds(c, claim):
+    with home.database.writing() as connection:
+        if not jobs.holds(connection, claim):
             return
         values = {"kind": kind, "size": len(pool), "skipped": len(skipped), "state": "ready", "error": None}
-        c.execute(sa.update(db.pools).where(db.pools.c.id == claim.pool).values(**values))
-        jobs.finished(c, claim)
+        connection.execute(sa.update(db.pools).where(db.pools.c.id == claim.pool).values(**values))
+        jobs.finished(connection, claim)
     shutil.rmtree(folder / pools.SOURCE, ignore_errors=True)
 
 
@@ -133,19 +135,19 @@ def _check_unpacked(path: Path) -> None:
 def _copy_folder(source: Path, target: Path, progress: Progress) -> None:
     """Copy a features folder; the manifest comes last, as whoever reads it expects."""
     target.mkdir(exist_ok=True)
-    held = FeaturesFolder.open(source)
-    for done, shard in enumerate(held.manifest.shards):
-        progress("copying", done, len(held.manifest.shards))
+    features_folder = FeaturesFolder.open(source)
+    for done, shard in enumerate(features_folder.manifest.shards):
+        progress("copying", done, len(features_folder.manifest.shards))
         for suffix in (".npy", ".json"):
             write_bytes(target / f"{shard.name}{suffix}", (source / f"{shard.name}{suffix}").read_bytes())
-    write_bytes(target / "manifest.json", json.dumps(held.manifest.to_json()).encode())
+    write_bytes(target / "manifest.json", json.dumps(features_folder.manifest.to_json()).encode())
     FeaturesFolder.open(target).verify()
 
 
 def _encode(
     folder: Path, path: Path, root: Path, agent: Agent, decoders: Decoders, progress: Progress
 ) -> tuple[str, list[dict[str, str]]]:
-    from cual.encoders.base import Setup, default, make, spec_of
+    from cual.encoders.base import Setup, default, make, trusted
     from cual.encoders.embedding import embed
     from cual.encoders.sources import Source, open_source
 
@@ -154,17 +156,14 @@ def _encode(
     source = open_source(path)
     out = {i.source for i in source.items if i.source and not pictures.inside(Path(i.source), root)}
     kept = [i for i in source.items if i.source not in out]
-    spec = spec_of(agent.encoder) if agent.encoder else default(source.kind)
-    if ":" in spec.partition("?")[0]:  # it names a file or a function, and may come with somebody's agent
+    setup = Setup(threads=1, progress=progress)
+    try:
+        encoder = trusted(agent.encoder, None, setup) if agent.encoder else make(default(source.kind), setup)
+    except NotAllowed:  # what it says is for whoever can name an encoder, which nobody can here
         raise BadOption(
-            f"the agent's encoder {spec} is not one that the service runs; encode with `cual embed` and add "
-            "the features"
-        )
-    encoder = make(spec, Setup(threads=1, progress=progress))
-    if agent.encoder and encoder.fingerprint != agent.encoder:
-        raise WrongEncoder(
-            f"the agent learned from {agent.encoder}, but this machine has {encoder.fingerprint}"
-        )
+            f"the agent's encoder {agent.encoder} is not one that the service runs; encode with `cual embed` "
+            "and add the features"
+        ) from None
     outcome = embed(
         Source(source.path, source.kind, kept),
         encoder,
@@ -183,8 +182,8 @@ def _encode(
     skipped += [{"source": pictures.short(s, path), "reason": "leads out of the folder"} for s in sorted(out)]
     if source.kind == "image":
         return "pictures", skipped
-    said = {item.id: item.load(0) for item in source.items}
-    pools.write_texts(folder, [said[i] for i in FeaturesFolder.open(folder / pools.FEATURES_FOLDER).ids])
+    texts = {item.id: item.load(0) for item in source.items}
+    pools.write_texts(folder, [texts[i] for i in FeaturesFolder.open(folder / pools.FEATURES_FOLDER).ids])
     return "text", skipped
 
 

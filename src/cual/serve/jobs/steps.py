@@ -46,12 +46,12 @@ def advance(home: Home, claim: Claim, progress: Progress) -> None:
     work = _begun(home, claim, progress)
     query = work.task.ask()
     _keep(work)
-    with home.database.writing() as c:
-        if not _still(c, claim, work):
+    with home.database.writing() as connection:
+        if not _still(connection, claim, work):
             return
-        _ask(c, work)
+        _ask(connection, work)
         state = "review" if query is None else "asking"
-        _commit(c, claim, work, state=state, round=work.task.state.opened - 1)
+        _commit(connection, claim, work, state=state, round=work.task.state.opened - 1)
     _drop_earlier(work.folder)
 
 
@@ -70,12 +70,12 @@ def finish(home: Home, claim: Claim, progress: Progress) -> None:
         "pseudo_labels": len(task.pseudo_labels),
     }
     try:
-        with home.database.writing() as c:
-            if not _still(c, claim, work):
+        with home.database.writing() as connection:
+            if not _still(connection, claim, work):
                 return
-            values["suggestions_right"] = _suggestions_right(c, row.id)
-            number = agents.add_version(home, c, row.agent, file, values)
-            _commit(c, claim, work, state="finished", result_version=number)
+            values["suggestions_right"] = _suggestions_right(connection, row.id)
+            number = agents.add_version(home, connection, row.agent, file, values)
+            _commit(connection, claim, work, state="finished", result_version=number)
     finally:
         file.unlink(missing_ok=True)
     for left in file.parent.iterdir():  # of attempts that were killed, whole or half written
@@ -90,9 +90,9 @@ def finish(home: Home, claim: Claim, progress: Progress) -> None:
 def _begun(home: Home, claim: Claim, progress: Progress) -> Work:
     """The adaptation as its events tell of it, and a folder to keep what is computed."""
     assert claim.adaptation is not None
-    with home.database.writing() as c:  # so that no event comes between the row and the events
-        row = adaptations.locked(c, claim.adaptation)
-        journal = [event for _, event in events.read(c, row.id)]
+    with home.database.writing() as connection:  # so that no event comes between the row and the events
+        row = adaptations.locked(connection, claim.adaptation)
+        journal = [event for _, event in events.read(connection, row.id)]
     every = home.adaptation_folder(row.id)
     folder = every / f"{claim.job}-{claim.attempt}"
     _drop_earlier(folder, but=row.folder)
@@ -113,27 +113,27 @@ def _keep(work: Work) -> None:
 # -- the commit ------------------------------------------------------------------------------------------------
 
 
-def _still(c: Connection, claim: Claim, work: Work) -> bool:
+def _still(connection: Connection, claim: Claim, work: Work) -> bool:
     """Whether this attempt's work counts; if only an answer came in between, the job is to be done again."""
-    row = adaptations.locked(c, work.row.id)
-    if not jobs.holds(c, claim):
+    row = adaptations.locked(connection, work.row.id)
+    if not jobs.holds(connection, claim):
         return False
     if row.revision != work.row.revision:
-        jobs.again(c, claim)
+        jobs.again(connection, claim)
         return False
     return True
 
 
-def _commit(c: Connection, claim: Claim, work: Work, **values: Any) -> None:
-    events.append(c, work.row.id, work.left)
+def _commit(connection: Connection, claim: Claim, work: Work, **values: Any) -> None:
+    events.append(connection, work.row.id, work.left)
     ahead = work.task.outlook
     values |= {"folder": work.folder.name, "error": None, "ended": work.task.ended}
     values |= {"outlook": None if ahead.novel is None else str(ahead)}
-    c.execute(sa.update(db.adaptations).where(db.adaptations.c.id == work.row.id).values(**values))
-    jobs.finished(c, claim)
+    connection.execute(sa.update(db.adaptations).where(db.adaptations.c.id == work.row.id).values(**values))
+    jobs.finished(connection, claim)
 
 
-def _ask(c: Connection, work: Work) -> None:
+def _ask(connection: Connection, work: Work) -> None:
     """Write down the questions of the events that the step has left."""
     row_of = {sample: row for row, sample in enumerate(work.task.pool.ids)}
     same = ("sample", "score", "threshold", "zone", "suggestion")
@@ -152,13 +152,13 @@ def _ask(c: Connection, work: Work) -> None:
         for position, sample in enumerate(event["samples"])
     ]
     if rows:
-        c.execute(sa.insert(db.questions), rows)
+        connection.execute(sa.insert(db.questions), rows)
 
 
-def _suggestions_right(c: Connection, adaptation: int) -> float | None:
+def _suggestions_right(connection: Connection, adaptation: int) -> float | None:
     q = db.questions.c
     wanted = sa.select(q.suggestion, q.label).where(q.adaptation == adaptation)
-    rows = c.execute(wanted.where(q.suggestion.is_not(None), q.label.is_not(None))).all()
+    rows = connection.execute(wanted.where(q.suggestion.is_not(None), q.label.is_not(None))).all()
     return sum(row.suggestion == row.label for row in rows) / len(rows) if rows else None
 
 

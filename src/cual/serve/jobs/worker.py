@@ -20,10 +20,10 @@ from cual.serve.jobs import preparing, steps
 from cual.serve.jobs.keeping import Runner
 from cual.serve.rules import jobs, pools
 from cual.serve.rules.jobs import Claim
-from cual.serve.rules.records import Progress
+from cual.serve.rules.records import JobProgress
 from cual.serve.rules.workspace import Workspace
 from cual.serve.storage.home import Home
-from cual.types import Progress as Report
+from cual.types import Progress
 
 BEAT = 1.0
 """Seconds between heartbeats."""
@@ -35,7 +35,7 @@ FOR_PEOPLE = ("advance", "finish")
 
 log = logging.getLogger("cual.serve.worker")  # also where it is the main module
 
-Work = Callable[[Home, Claim, Report], None]
+Work = Callable[[Home, Claim, Progress], None]
 WORK: dict[str, Work] = {"prepare": preparing.prepare, "advance": steps.advance, "finish": steps.finish}
 
 
@@ -93,12 +93,12 @@ class Worker:
             if pause:
                 self._ending.wait(pause)
 
-    def _reporter(self, claim: Claim, heart: "_Heart") -> Report:
+    def _reporter(self, claim: Claim, heart: "_Heart") -> Progress:
         looked = time.monotonic()
 
         def report(stage: str, done: int, total: int) -> None:
             nonlocal looked
-            heart.progress = Progress(stage, done, total)
+            heart.progress = JobProgress(stage, done, total)
             self._note(claim, heart.progress)
             if claim.kind == "prepare" and time.monotonic() - looked > POLL:
                 # A pool may take hours to encode; whoever labels does not wait for that.
@@ -111,15 +111,15 @@ class Worker:
 
         return report
 
-    def _note(self, claim: Claim | None, progress: Progress | None = None) -> None:
+    def _note(self, claim: Claim | None, progress: JobProgress | None = None) -> None:
         """Let the keeper know, whatever happens next."""
         if self._runner is not None:
             self._runner.slip.write(claim, progress)
 
     def _leave(self, claim: Claim) -> None:
         """Leave the job to whoever comes next."""
-        with self._home.database.writing() as c:
-            jobs.again(c, claim)
+        with self._home.database.writing() as connection:
+            jobs.again(connection, claim)
         self._tidy(claim)
 
     def _tidy(self, claim: Claim) -> None:
@@ -129,8 +129,8 @@ class Worker:
     def _failed(self, claim: Claim, error: Exception) -> None:
         expected = isinstance(error, CualError)
         message = str(error) if expected else f"{type(error).__name__}: {error}"
-        told = {"fields": {**asdict(claim), "error": message}}
-        log.error("job failed", extra=told, exc_info=None if expected else error)
+        fields = {"fields": {**asdict(claim), "error": message}}
+        log.error("job failed", extra=fields, exc_info=None if expected else error)
         # What cual says on purpose is said again however often one asks; only a folder in use may come free.
         jobs.failed(self._home, claim, message, for_good=expected and not isinstance(error, FolderInUse))
         self._tidy(claim)
@@ -140,7 +140,7 @@ class _Heart:
     """Tells the database now and then that a job is being worked on, and how far it is."""
 
     def __init__(self, home: Home, claim: Claim, may_exit: bool) -> None:
-        self.progress: Progress | None = None
+        self.progress: JobProgress | None = None
         self.lost = False
         self._home, self._claim, self._may_exit = home, claim, may_exit
         self._over = threading.Event()

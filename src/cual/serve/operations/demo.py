@@ -65,17 +65,18 @@ def make_demo(folder: str | Path, database: str | None = None) -> Workspace:
     if workspace.adaptations():
         return workspace
     data = demo_data()
-    held = next(iter(workspace.agents()), None)
-    if held is None:
-        agent = Agent.fit(data.X[data.first], [data.y[i] for i in data.first], method="cual-plus")
-        held = workspace.add_agent("Digits", agent)
-    made = next(iter(workspace.pools()), None)
-    if made is None:
-        pool = Pool(data.X[data.pool], ids=[f"digit-{i:04d}" for i in data.pool])
-        made = workspace.add_pool("New digits", pool, held.id, pictures=drawn(data.images[data.pool]))
-    Worker(workspace).run_until_idle()
     owner = Accounts(workspace.database).owner(_user())
-    workspace.start(held.id, made.id, BUDGET, Person(owner.id, owner.name, owner.role))
+    person = Person(owner.id, owner.name, owner.role)
+    known = next(iter(workspace.agents()), None)
+    if known is None:
+        agent = Agent.fit(data.X[data.first], [data.y[i] for i in data.first], method="cual-plus")
+        known = workspace.add_agent("Digits", agent, person)
+    digits = next(iter(workspace.pools()), None)
+    if digits is None:
+        pool = Pool(data.X[data.pool], ids=[f"digit-{i:04d}" for i in data.pool])
+        digits = workspace.add_pool("New digits", pool, known.id, person, drawn(data.images[data.pool]))
+    Worker(workspace).run_until_idle()
+    workspace.start(known.id, digits.id, BUDGET, person)
     return workspace
 
 

@@ -40,9 +40,9 @@ class Lines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
         fields: dict[str, Any] = getattr(record, "fields", {})
-        told = " ".join(f"{k}={_plain(v)}" for k, v in fields.items())
+        extra = " ".join(f"{k}={_plain(v)}" for k, v in fields.items())
         message = _plain(record.getMessage())
-        line = f"{at} {record.levelname.lower():7} {message}{' ' if told else ''}{told}"
+        line = f"{at} {record.levelname.lower():7} {message}{' ' if extra else ''}{extra}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return without_secrets(line)

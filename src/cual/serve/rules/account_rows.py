@@ -40,8 +40,8 @@ class PersonRecord:
     created_at: datetime
 
 
-def id_of(made: CursorResult[Any]) -> int:
-    key = made.inserted_primary_key
+def id_of(inserted: CursorResult[Any]) -> int:
+    key = inserted.inserted_primary_key
     assert key is not None  # every table here numbers its rows
     return int(key[0])
 
@@ -55,21 +55,21 @@ def person_record(row: RowMapping) -> PersonRecord:
 
 
 def token_record(row: RowMapping) -> TokenRecord:
-    made, ends = row["created_at"], row["expires_at"]
+    inserted, ends = row["created_at"], row["expires_at"]
     used, revoked = row["used_at"], row["revoked_at"]
-    return TokenRecord(row["id"], row["person"], row["kind"], row["note"], made, ends, used, revoked)
+    return TokenRecord(row["id"], row["person"], row["kind"], row["note"], inserted, ends, used, revoked)
 
 
-def find_person(link: Connection, id: int) -> PersonRecord:
-    row = link.execute(select(people).where(people.c.id == id)).mappings().one_or_none()
+def find_person(connection: Connection, id: int) -> PersonRecord:
+    row = connection.execute(select(people).where(people.c.id == id)).mappings().one_or_none()
     if row is None:
         raise NotFound(f"there is no person {id}")
     return person_record(row)
 
 
-def end_sessions(link: Connection, person: int) -> None:
+def end_sessions(connection: Connection, person: int) -> None:
     alive = (sessions.c.person == person) & sessions.c.revoked_at.is_(None)
-    link.execute(update(sessions).where(alive).values(revoked_at=now()))
+    connection.execute(update(sessions).where(alive).values(revoked_at=now()))
 
 
 def why_not(token: RowMapping, person: PersonRecord) -> str:

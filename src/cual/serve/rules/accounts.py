@@ -1,6 +1,7 @@
 """Who may do what: people, their tokens and their sessions. Of a secret only its SHA-256 is kept.
 
-HTTP is not known here: `cual.serve.web.security.middleware` reads cookies and headers, and routes check roles.
+HTTP is not known here: `cual.serve.web.security.middleware` reads cookies and headers. Whoever changes
+something is named as `by`.
 """
 
 import hmac
@@ -13,6 +14,7 @@ from sqlalchemy import func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from cual.errors import BadOption, Conflict, NotAllowed, NotFound
+from cual.serve.rules import audit
 from cual.serve.rules.account_rows import (
     PERSON,
     PersonRecord,
@@ -26,8 +28,8 @@ from cual.serve.rules.account_rows import (
     token_record,
     why_not,
 )
-from cual.serve.rules.checks import check_name
-from cual.serve.rules.records import Person, Role
+from cual.serve.rules.checks import check_name, needs
+from cual.serve.rules.records import OPERATOR, Person, Role
 from cual.serve.rules.secrets import Visitor, csrf_for, hashed, new_secret
 from cual.serve.storage.database import Database
 from cual.serve.storage.tables import now, people, sessions, tokens
@@ -52,14 +54,19 @@ class Accounts:
     # -- people ------------------------------------------------------------------------------------------------
 
     def people(self) -> list[PersonRecord]:
-        with self._database.reading() as link:
-            return [person_record(row) for row in link.execute(select(people).order_by(people.c.id)).mappings()]
+        with self._database.reading() as connection:
+            return [
+                person_record(row)
+                for row in connection.execute(select(people).order_by(people.c.id)).mappings()
+            ]
 
     def person(self, id: int) -> PersonRecord:
-        with self._database.reading() as link:
-            return find_person(link, id)
+        with self._database.reading() as connection:
+            return find_person(connection, id)
 
-    def add_person(self, name: str, role: Role) -> PersonRecord:
+    def add_person(self, name: str, role: Role, *, by: Person) -> PersonRecord:
+        """Add somebody, who comes in with a token of their own."""
+        needs(by, Role.admin)
         values = {
             "name": check_name(name, "a person's name"),
             "role": str(role),
@@ -67,77 +74,96 @@ class Accounts:
             "created_at": now(),
         }
         try:
-            with self._database.writing() as link:
-                return find_person(link, id_of(link.execute(insert(people).values(**values))))
+            with self._database.writing() as connection:
+                new = find_person(connection, id_of(connection.execute(insert(people).values(**values))))
+                audit.write(connection, by, "add person", "person", new.id, name=new.name, role=new.role)
+                return new
         except IntegrityError:
             raise Conflict(f"there is somebody called {name!r} already") from None
 
-    def change_person(self, id: int, role: Role | None = None, active: bool | None = None) -> PersonRecord:
+    def change_person(
+        self, id: int, role: Role | None = None, active: bool | None = None, *, by: Person
+    ) -> PersonRecord:
         """Give another role, or lock out and let in again. One administrator always stays."""
+        needs(by, Role.admin)
         wanted: dict[str, Any] = {"role": None if role is None else str(role), "active": active}
         values = {key: value for key, value in wanted.items() if value is not None}
         admin = (people.c.role == str(Role.admin)) & people.c.active
-        with self._database.writing() as link:
-            link.execute(select(people.c.id).where(admin).with_for_update())  # or two could leave at once
-            before = find_person(link, id)
+        with self._database.writing() as connection:
+            connection.execute(select(people.c.id).where(admin).with_for_update())  # or two could leave at once
+            before = find_person(connection, id)
             if values:
-                link.execute(update(people).where(people.c.id == id).values(**values))
-            left = link.execute(select(func.count()).select_from(people).where(admin)).scalar_one()
+                connection.execute(update(people).where(people.c.id == id).values(**values))
+            left = connection.execute(select(func.count()).select_from(people).where(admin)).scalar_one()
             if not left:
                 raise Conflict(f"{before.name} is the only administrator; make somebody else one first")
             if active is False:
-                end_sessions(link, id)
-            after = find_person(link, id)
+                end_sessions(connection, id)
+            after = find_person(connection, id)
+            if after != before:
+                audit.write(connection, by, "change person", "person", id, **values)
         self._forget()
         return after
 
     def owner(self, name: str) -> PersonRecord:
-        """The first administrator; made under `name` in a new workspace."""
+        """The first administrator; made under `name`, by the operator, in a new workspace."""
         for person in self.people():
             if person.role == Role.admin and person.active:
                 return person
-        return self.add_person(name, Role.admin)
+        return self.add_person(name, Role.admin, by=OPERATOR)
 
     # -- tokens ------------------------------------------------------------------------------------------------
 
     def tokens(self, person: int) -> list[TokenRecord]:
-        with self._database.reading() as link:
-            find_person(link, person)
-            found = link.execute(select(tokens).where(tokens.c.person == person).order_by(tokens.c.id))
-            return [token_record(row) for row in found.mappings()]
+        with self._database.reading() as connection:
+            find_person(connection, person)
+            rows = connection.execute(select(tokens).where(tokens.c.person == person).order_by(tokens.c.id))
+            return [token_record(row) for row in rows.mappings()]
 
     def new_token(
-        self, person: int, kind: TokenKind, lifetime: timedelta | None = None, note: str = ""
+        self, person: int, kind: TokenKind, lifetime: timedelta | None = None, note: str = "", *, by: Person
     ) -> tuple[TokenRecord, str]:
         """A new token, and its secret, which nobody can find out later."""
+        needs(by, Role.admin)
         lifetime = LIFETIMES[kind] if lifetime is None else lifetime
         if not timedelta(0) < lifetime <= LONGEST:
             raise BadOption(f"a token lives for up to {LONGEST.days} days, not for {lifetime}")
         secret, at = new_secret(), now()
         values = {"person": person, "kind": kind, "hash": hashed(secret), "note": note}
-        with self._database.writing() as link:
-            if not find_person(link, person).active:
+        with self._database.writing() as connection:
+            if not find_person(connection, person).active:
                 raise Conflict("a person who is locked out gets no token")
-            made = link.execute(insert(tokens).values(**values, created_at=at, expires_at=at + lifetime))
-            row = link.execute(select(tokens).where(tokens.c.id == id_of(made))).mappings().one()
+            new = insert(tokens).values(**values, created_at=at, expires_at=at + lifetime)
+            number = id_of(connection.execute(new))
+            row = connection.execute(select(tokens).where(tokens.c.id == number)).mappings().one()
+            details = {"person": person, "kind": kind, "expires": row["expires_at"].isoformat()}
+            audit.write(connection, by, "new token", "token", number, **details)
         return token_record(row), secret
 
-    def revoke(self, person: int, token: int) -> TokenRecord:
+    def revoke(self, person: int, token: int, *, by: Person) -> TokenRecord:
         """Make a token useless from now on."""
-        with self._database.writing() as link:
+        needs(by, Role.admin)
+        with self._database.writing() as connection:
             mine = (tokens.c.id == token) & (tokens.c.person == person)
-            link.execute(update(tokens).where(mine, tokens.c.revoked_at.is_(None)).values(revoked_at=now()))
-            row = link.execute(select(tokens).where(mine)).mappings().one_or_none()
+            alive = update(tokens).where(mine, tokens.c.revoked_at.is_(None))
+            revoked = connection.execute(alive.values(revoked_at=now())).rowcount
+            row = connection.execute(select(tokens).where(mine)).mappings().one_or_none()
             if row is None:
                 raise NotFound(f"person {person} has no token {token}")
+            if revoked:
+                audit.write(connection, by, "revoke token", "token", token, person=person)
         self._forget()
         return token_record(row)
 
-    def revoke_unused(self, person: int) -> None:
+    def revoke_unused(self, person: int, *, by: Person) -> None:
         """Make all sign-in addresses useless that this person was given and has not used."""
-        open_ = (tokens.c.person == person) & (tokens.c.kind == "sign-in") & tokens.c.used_at.is_(None)
-        with self._database.writing() as link:
-            link.execute(update(tokens).where(open_, tokens.c.revoked_at.is_(None)).values(revoked_at=now()))
+        needs(by, Role.admin)
+        unused = (tokens.c.person == person) & (tokens.c.kind == "sign-in") & tokens.c.used_at.is_(None)
+        with self._database.writing() as connection:
+            alive = update(tokens).where(unused, tokens.c.revoked_at.is_(None))
+            revoked = connection.execute(alive.values(revoked_at=now())).rowcount
+            if revoked:
+                audit.write(connection, by, "revoke unused tokens", "person", person, tokens=revoked)
 
     # -- sessions ----------------------------------------------------------------------------------------------
 
@@ -146,30 +172,36 @@ class Accounts:
         at, mark = now(), hashed(secret)
         alive = tokens.c.used_at.is_(None) & tokens.c.revoked_at.is_(None) & (tokens.c.expires_at > at)
         mine = (tokens.c.hash == mark) & (tokens.c.kind == "sign-in")
-        with self._database.writing() as link:
-            taken = link.execute(update(tokens).where(mine, alive).values(used_at=at))
-            row = link.execute(select(tokens).where(mine)).mappings().one_or_none()
+        with self._database.writing() as connection:
+            taken = connection.execute(update(tokens).where(mine, alive).values(used_at=at))
+            row = connection.execute(select(tokens).where(mine)).mappings().one_or_none()
             if row is None or not hmac.compare_digest(row["hash"], mark):
                 raise NotAllowed("nobody was given this sign-in address; copy all of it")
-            person = find_person(link, row["person"])
+            person = find_person(connection, row["person"])
             if taken.rowcount != 1 or not person.active:
                 raise NotAllowed(why_not(row, person))
             new = new_secret()
             values = {"person": person.id, "hash": hashed(new), "created_at": at, "seen_at": at}
-            made = link.execute(insert(sessions).values(**values, expires_at=at + AT_MOST))
-        return Visitor(Person(person.id, person.name, person.role), id_of(made), csrf_for(new)), new
+            session = id_of(connection.execute(insert(sessions).values(**values, expires_at=at + AT_MOST)))
+            visitor = Visitor(Person(person.id, person.name, person.role), session, csrf_for(new))
+            audit.write(connection, visitor.person, "sign in", "session", session, token=row["id"])
+        return visitor, new
 
-    def sign_out(self, session: int) -> None:
-        with self._database.writing() as link:
-            alive = (sessions.c.id == session) & sessions.c.revoked_at.is_(None)
-            link.execute(update(sessions).where(alive).values(revoked_at=now()))
+    def sign_out(self, session: int, *, by: Person) -> None:
+        """End a session of one's own."""
+        with self._database.writing() as connection:
+            mine = (sessions.c.id == session) & (sessions.c.person == by.id) & sessions.c.revoked_at.is_(None)
+            if connection.execute(update(sessions).where(mine).values(revoked_at=now())).rowcount:
+                audit.write(connection, by, "sign out", "session", session)
         self._forget()
 
-    def end_sessions(self, person: int) -> None:
+    def end_sessions(self, person: int, *, by: Person) -> None:
         """Sign a person out everywhere."""
-        with self._database.writing() as link:
-            find_person(link, person)
-            end_sessions(link, person)
+        needs(by, Role.admin)
+        with self._database.writing() as connection:
+            find_person(connection, person)
+            end_sessions(connection, person)
+            audit.write(connection, by, "end sessions", "person", person)
         self._forget()
 
     def known(self, kind: Literal["cookie", "token"], secret: str) -> Visitor | None:
@@ -192,14 +224,16 @@ class Accounts:
         fresh = sessions.c.seen_at > at - IDLE
         columns = (sessions.c.id.label("session"), sessions.c.hash, sessions.c.seen_at, *PERSON)
         wanted = select(*columns).join_from(sessions, people, sessions.c.person == people.c.id)
-        with self._database.reading() as link:
-            found = link.execute(wanted.where(sessions.c.hash == mark, alive, fresh)).mappings().one_or_none()
-        if found is None or not hmac.compare_digest(found["hash"], mark):
+        with self._database.reading() as connection:
+            row = (
+                connection.execute(wanted.where(sessions.c.hash == mark, alive, fresh)).mappings().one_or_none()
+            )
+        if row is None or not hmac.compare_digest(row["hash"], mark):
             return None
-        if at - found["seen_at"] > _SEEN_EVERY:
-            with self._database.writing() as link:
-                link.execute(update(sessions).where(sessions.c.hash == mark).values(seen_at=at))
-        visitor = Visitor(person_from(found), found["session"], csrf_for(secret))
+        if at - row["seen_at"] > _SEEN_EVERY:
+            with self._database.writing() as connection:
+                connection.execute(update(sessions).where(sessions.c.hash == mark).values(seen_at=at))
+        visitor = Visitor(person_from(row), row["session"], csrf_for(secret))
         return self._remember(f"cookie {mark}", visitor, era)
 
     def _by_token(self, secret: str) -> Visitor | None:
@@ -207,11 +241,11 @@ class Accounts:
         alive = tokens.c.revoked_at.is_(None) & (tokens.c.expires_at > at) & people.c.active
         wanted = select(tokens.c.hash, *PERSON).join_from(tokens, people, tokens.c.person == people.c.id)
         mine = (tokens.c.hash == mark) & (tokens.c.kind == "api")
-        with self._database.reading() as link:
-            found = link.execute(wanted.where(mine, alive)).mappings().one_or_none()
-        if found is None or not hmac.compare_digest(found["hash"], mark):
+        with self._database.reading() as connection:
+            row = connection.execute(wanted.where(mine, alive)).mappings().one_or_none()
+        if row is None or not hmac.compare_digest(row["hash"], mark):
             return None
-        return self._remember(f"token {mark}", Visitor(person_from(found), None, None), era)
+        return self._remember(f"token {mark}", Visitor(person_from(row), None, None), era)
 
     # -- what was looked up a moment ago -----------------------------------------------------------------------
 

@@ -16,25 +16,25 @@ from cual.data.labels import made_up
 from cual.errors import AlreadyFinished, BadFeatures, Conflict, LabelsMissing, TooFewSamples, WrongEncoder
 from cual.loop import events as loop_events
 from cual.loop.budget import count_labels
-from cual.serve.rules import agents, jobs
+from cual.serve.rules import agents, audit, jobs
 from cual.serve.rules.checks import needs
 from cual.serve.rules.records import AdaptationRecord, Person, Role
 from cual.serve.storage import events
 from cual.serve.storage import tables as db
-from cual.serve.storage.home import Home, found
+from cual.serve.storage.home import Home, one_row
 from cual.types import Label
 
 
 def every(home: Home) -> list[AdaptationRecord]:
     """All of them, the latest first."""
-    with home.database.reading() as c:
-        rows = c.execute(sa.select(db.adaptations).order_by(db.adaptations.c.id.desc())).all()
-        return [record(c, row) for row in rows]
+    with home.database.reading() as connection:
+        rows = connection.execute(sa.select(db.adaptations).order_by(db.adaptations.c.id.desc())).all()
+        return [record(connection, row) for row in rows]
 
 
 def one(home: Home, adaptation: int) -> AdaptationRecord:
-    with home.database.reading() as c:
-        return record(c, get(c, adaptation))
+    with home.database.reading() as connection:
+        return record(connection, get(connection, adaptation))
 
 
 def start(
@@ -42,14 +42,14 @@ def start(
 ) -> AdaptationRecord:
     """Begin to adapt a version of an agent to a pool that is ready."""
     needs(person, Role.admin)
-    with home.database.writing() as c:
+    with home.database.writing() as connection:
         wanted = sa.select(db.pools).where(db.pools.c.id == pool)
-        held = found(c, wanted.with_for_update(read=True), f"pool {pool}")  # nobody deletes it meanwhile
-        if held.state != "ready":
-            raise Conflict(f"the pool {held.name!r} is {held.state}; wait until it is ready")
-        made_for = found(c, sa.select(db.agents).where(db.agents.c.id == held.agent), f"agent {held.agent}")
-        _check_fit(loaded, made_for)
-        labels = count_labels(budget, held.size, loaded.method.budget_factor)
+        chosen = one_row(connection, wanted.with_for_update(read=True), f"pool {pool}")  # nobody deletes it now
+        if chosen.state != "ready":
+            raise Conflict(f"the pool {chosen.name!r} is {chosen.state}; wait until it is ready")
+        encoded_for = sa.select(db.agents).where(db.agents.c.id == chosen.agent)
+        _check_fit(loaded, one_row(connection, encoded_for, f"agent {chosen.agent}"))
+        labels = count_labels(budget, chosen.size, loaded.method.budget_factor)
         values = {
             "agent": agent,
             "base_version": version,
@@ -58,12 +58,14 @@ def start(
             "budget": labels,
             "state": "thinking",
         }
-        made = c.execute(sa.insert(db.adaptations).values(**values))
-        number: int = made.inserted_primary_key[0]  # pyright: ignore[reportOptionalSubscript]
+        inserted = connection.execute(sa.insert(db.adaptations).values(**values))
+        number: int = inserted.inserted_primary_key[0]  # pyright: ignore[reportOptionalSubscript]
         unnamed = made_up(loaded.names) if loaded.method.learner.unnamed else None
-        events.append(c, number, [loop_events.begun(labels, loaded.names.names, unnamed)])
-        jobs.add(c, "advance", adaptation=number)
-        return record(c, get(c, number))
+        events.append(connection, number, [loop_events.begun(labels, loaded.names.names, unnamed)])
+        jobs.add(connection, "advance", adaptation=number)
+        details = {"agent": agent, "version": version, "pool": pool, "labels": labels}
+        audit.write(connection, person, "start", "adaptation", number, **details)
+        return record(connection, get(connection, number))
 
 
 def _check_fit(agent: Agent, made_for: Row[Any]) -> None:
@@ -82,94 +84,104 @@ def _check_fit(agent: Agent, made_for: Row[Any]) -> None:
 
 def stop(home: Home, adaptation: int, person: Person) -> AdaptationRecord:
     """Ask no more: what is open stays unanswered, and the learner labels what it can by itself."""
-    with home.database.writing() as c:
-        held = locked(c, adaptation)
-        check_going(held)
-        if not held.stopped and held.state != "review":
-            events.append(c, adaptation, [loop_events.stopped(person.id)])
-            changed(c, held, stopped=True)
-            if held.state == "asking":
-                set_state(c, adaptation, "thinking")
-                jobs.add(c, "advance", adaptation=adaptation)
-        return record(c, get(c, adaptation))
+    needs(person, Role.admin)
+    with home.database.writing() as connection:
+        row = locked(connection, adaptation)
+        check_going(row)
+        if not row.stopped and row.state != "review":
+            audit.write(connection, person, "stop", "adaptation", adaptation)
+            events.append(connection, adaptation, [loop_events.stopped(person.id)])
+            changed(connection, row, stopped=True)
+            if row.state == "asking":
+                set_state(connection, adaptation, "thinking")
+                jobs.add(connection, "advance", adaptation=adaptation)
+        return record(connection, get(connection, adaptation))
 
 
-def finish(home: Home, adaptation: int) -> AdaptationRecord:
+def finish(home: Home, adaptation: int, person: Person) -> AdaptationRecord:
     """Have the next version made."""
-    with home.database.writing() as c:
-        held = locked(c, adaptation)
-        active = jobs.active(c, adaptation)
-        if held.state == "review":
-            set_state(c, adaptation, "thinking")
-            jobs.add(c, "finish", adaptation=adaptation)
-        elif held.state == "asking":
-            waiting = count(c, held).open
+    needs(person, Role.admin)
+    with home.database.writing() as connection:
+        row = locked(connection, adaptation)
+        active = jobs.active(connection, adaptation)
+        if row.state == "review":
+            set_state(connection, adaptation, "thinking")
+            jobs.add(connection, "finish", adaptation=adaptation)
+            audit.write(connection, person, "finish", "adaptation", adaptation)
+        elif row.state == "asking":
+            waiting = count(connection, row).open
             raise LabelsMissing(
                 f"adaptation {adaptation} still waits for {waiting} answers; give them, "
                 "answer 'unsure' where nobody knows, or stop it to ask no more"
             )
-        elif held.state != "finished" and not (active is not None and active.kind == "finish"):
-            raise Conflict(_not_now(held, "finished"))
-        return record(c, get(c, adaptation))
+        elif row.state != "finished" and not (active is not None and active.kind == "finish"):
+            raise Conflict(_not_now(row, "finished"))
+        return record(connection, get(connection, adaptation))
 
 
-def drop(home: Home, adaptation: int) -> AdaptationRecord:
+def drop(home: Home, adaptation: int, person: Person) -> AdaptationRecord:
     """Give it up. Answers stay in the database; no version comes of it."""
-    with home.database.writing() as c:
-        held = locked(c, adaptation)
-        if held.state == "finished":
+    needs(person, Role.admin)
+    with home.database.writing() as connection:
+        row = locked(connection, adaptation)
+        if row.state == "finished":
             raise AlreadyFinished(
                 f"adaptation {adaptation} is finished; roll back to an earlier version instead"
             )
-        jobs.cancel(c, adaptation, running=True)
-        set_state(c, adaptation, "dropped")
-        return record(c, get(c, adaptation))
+        if row.state != "dropped":
+            jobs.cancel(connection, adaptation, running=True)
+            set_state(connection, adaptation, "dropped")
+            audit.write(connection, person, "drop", "adaptation", adaptation)
+        return record(connection, get(connection, adaptation))
 
 
-def retry(home: Home, adaptation: int) -> AdaptationRecord:
+def retry(home: Home, adaptation: int, person: Person) -> AdaptationRecord:
     """Try again what has failed."""
-    with home.database.writing() as c:
-        held = locked(c, adaptation)
-        if held.state != "failed":
-            raise Conflict(f"adaptation {adaptation} has not failed: it is {held.state}")
+    needs(person, Role.admin)
+    with home.database.writing() as connection:
+        row = locked(connection, adaptation)
+        if row.state != "failed":
+            raise Conflict(f"adaptation {adaptation} has not failed: it is {row.state}")
         j = db.jobs.c
         last = sa.select(j.kind).where(j.adaptation == adaptation, j.state == "failed").order_by(j.id.desc())
-        kind = c.execute(last.limit(1)).scalar_one_or_none() or "advance"
-        set_state(c, adaptation, "thinking")
-        jobs.add(c, kind, adaptation=adaptation)
-        return record(c, get(c, adaptation))
+        kind = connection.execute(last.limit(1)).scalar_one_or_none() or "advance"
+        set_state(connection, adaptation, "thinking")
+        jobs.add(connection, kind, adaptation=adaptation)
+        audit.write(connection, person, "retry", "adaptation", adaptation)
+        return record(connection, get(connection, adaptation))
 
 
 # -- for the other modules -------------------------------------------------------------------------------------
 
 
-def get(c: Connection, adaptation: int) -> Row[Any]:
-    return found(c, sa.select(db.adaptations).where(db.adaptations.c.id == adaptation), _called(adaptation))
+def get(connection: Connection, adaptation: int) -> Row[Any]:
+    wanted = sa.select(db.adaptations).where(db.adaptations.c.id == adaptation)
+    return one_row(connection, wanted, _called(adaptation))
 
 
-def locked(c: Connection, adaptation: int) -> Row[Any]:
+def locked(connection: Connection, adaptation: int) -> Row[Any]:
     """The row, which nobody else changes until the transaction ends: always the first that is locked."""
     wanted = sa.select(db.adaptations).where(db.adaptations.c.id == adaptation).with_for_update()
-    return found(c, wanted, _called(adaptation))
+    return one_row(connection, wanted, _called(adaptation))
 
 
-def check_going(held: Row[Any]) -> None:
+def check_going(row: Row[Any]) -> None:
     """Refuse what comes too late."""
-    if held.state == "finished":
-        raise AlreadyFinished(f"adaptation {held.id} is finished; it takes no more answers")
-    if held.state == "dropped":
-        raise Conflict(f"adaptation {held.id} was dropped; it takes no more answers")
+    if row.state == "finished":
+        raise AlreadyFinished(f"adaptation {row.id} is finished; it takes no more answers")
+    if row.state == "dropped":
+        raise Conflict(f"adaptation {row.id} was dropped; it takes no more answers")
 
 
-def changed(c: Connection, held: Row[Any], **values: Any) -> None:
+def changed(connection: Connection, row: Row[Any], **values: Any) -> None:
     """Count up the revision, so that a job which has not seen the change does not count."""
-    wanted = sa.update(db.adaptations).where(db.adaptations.c.id == held.id)
-    c.execute(wanted.values(revision=held.revision + 1, **values))
+    wanted = sa.update(db.adaptations).where(db.adaptations.c.id == row.id)
+    connection.execute(wanted.values(revision=row.revision + 1, **values))
 
 
-def set_state(c: Connection, adaptation: int, state: str) -> None:
+def set_state(connection: Connection, adaptation: int, state: str) -> None:
     wanted = sa.update(db.adaptations).where(db.adaptations.c.id == adaptation)
-    c.execute(wanted.values(state=state, error=None))
+    connection.execute(wanted.values(state=state, error=None))
 
 
 @dataclass(frozen=True)
@@ -186,32 +198,32 @@ class Counts:
     """Of those, the ones that wait for one; none once it was stopped."""
 
 
-def count(c: Connection, held: Row[Any]) -> Counts:
+def count(connection: Connection, row: Row[Any]) -> Counts:
     q = db.questions.c
-    here = q.round == held.round
+    here = q.round == row.round
     parts = (
         sa.func.count(q.label),
         sa.func.count(sa.case((here, 1))),
         sa.func.count(sa.case((sa.and_(here, q.answered), 1))),
     )
-    spent, asked, answered = c.execute(sa.select(*parts).where(q.adaptation == held.id)).one()
-    return Counts(spent, asked, answered, 0 if held.stopped else asked - answered)
+    spent, asked, answered = connection.execute(sa.select(*parts).where(q.adaptation == row.id)).one()
+    return Counts(spent, asked, answered, 0 if row.stopped else asked - answered)
 
 
-def said(c: Connection, adaptation: int) -> list[Label]:
+def labels_given(connection: Connection, adaptation: int) -> list[Label]:
     """What effective answers name, in the order of the questions."""
     q = db.questions.c
     wanted = sa.select(q.label).where(q.adaptation == adaptation, q.label.is_not(None))
-    return list(c.execute(wanted.group_by(q.label).order_by(sa.func.min(q.id))).scalars())
+    return list(connection.execute(wanted.group_by(q.label).order_by(sa.func.min(q.id))).scalars())
 
 
-def record(c: Connection, held: Row[Any]) -> AdaptationRecord:
+def record(connection: Connection, row: Row[Any]) -> AdaptationRecord:
     """What people are told of an adaptation."""
-    counts = count(c, held)
-    known = agents.classes(c, held.agent, held.base_version)
-    new = [label for label in said(c, held.id) if label not in set(known)]
-    job = jobs.active(c, held.id)
-    waiting = counts.open if held.state == "asking" else 0
+    counts = count(connection, row)
+    known = agents.classes(connection, row.agent, row.base_version)
+    new = [label for label in labels_given(connection, row.id) if label not in set(known)]
+    job = jobs.active(connection, row.id)
+    waiting = counts.open if row.state == "asking" else 0
     same = (
         "id",
         "agent",
@@ -226,43 +238,43 @@ def record(c: Connection, held: Row[Any]) -> AdaptationRecord:
         "error",
     )
     return AdaptationRecord(
-        **{k: getattr(held, k) for k in same},
+        **{k: getattr(row, k) for k in same},
         spent=counts.spent,
         open=waiting,
         asked_in_round=counts.asked,
         answered_in_round=counts.answered,
-        next=_next(held, waiting, job),
+        next=_next(row, waiting, job),
         progress=jobs.progress_of(job),
         new_classes=new,
-        created_at=held.created_at,
+        created_at=row.created_at,
         suggested_classes=[*known, *new],
     )
 
 
-def _next(held: Row[Any], waiting: int, job: Row[Any] | None) -> str:
+def _next(row: Row[Any], waiting: int, job: Row[Any] | None) -> str:
     many = f"{waiting} question{'s' if waiting != 1 else ''}"
-    if held.state == "thinking":
+    if row.state == "thinking":
         if job is not None and job.kind == "finish":
             return "The learner makes the next version; nothing is needed from you."
         if job is not None and job.state == "waiting" and job.not_before > db.now():
             return "All is answered: in a moment the learner goes on. Undo now if the last answer was wrong."
         return "The learner works through the pool; the next questions come by themselves."
     return {
-        "asking": f"{many} of round {held.round + 1} wait for an answer; then the learner goes on by itself.",
-        "review": f"No more questions ({held.ended}). Review what was labelled without asking, then finish.",
-        "finished": f"Version {held.result_version} is made and predicts from now on.",
+        "asking": f"{many} of round {row.round + 1} wait for an answer; then the learner goes on by itself.",
+        "review": f"No more questions ({row.ended}). Review what was labelled without asking, then finish.",
+        "finished": f"Version {row.result_version} is made and predicts from now on.",
         "failed": "It stopped with an error. Nothing that was answered is lost: try again.",
         "dropped": "It was given up; no version comes of it.",
-    }[held.state]
+    }[row.state]
 
 
-def _not_now(held: Row[Any], what: str) -> str:
+def _not_now(row: Row[Any], what: str) -> str:
     why = {
         "thinking": "the learner is working; wait until it has ended",
         "failed": "it has failed; try again first",
         "dropped": "it was dropped",
     }
-    return f"adaptation {held.id} cannot be {what}: {why.get(held.state, held.state)}"
+    return f"adaptation {row.id} cannot be {what}: {why.get(row.state, row.state)}"
 
 
 def _called(adaptation: int) -> str:

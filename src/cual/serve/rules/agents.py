@@ -10,10 +10,11 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
 from cual.agent import Agent
-from cual.serve.rules.checks import check_name
-from cual.serve.rules.records import AgentRecord, VersionRecord
+from cual.serve.rules import audit
+from cual.serve.rules.checks import check_name, needs
+from cual.serve.rules.records import AgentRecord, Person, Role, VersionRecord
 from cual.serve.storage import tables as db
-from cual.serve.storage.home import Home, found
+from cual.serve.storage.home import Home, one_row
 from cual.types import Label
 
 KEPT = 4
@@ -21,22 +22,23 @@ KEPT = 4
 
 
 def every(home: Home) -> list[AgentRecord]:
-    with home.database.reading() as c:
-        return [_agent(row) for row in c.execute(_current().order_by(db.agents.c.id))]
+    with home.database.reading() as connection:
+        return [_agent(row) for row in connection.execute(_current().order_by(db.agents.c.id))]
 
 
 def one(home: Home, agent: int) -> AgentRecord:
-    with home.database.reading() as c:
-        return _agent(found(c, _current().where(db.agents.c.id == agent), f"agent {agent}"))
+    with home.database.reading() as connection:
+        return _agent(one_row(connection, _current().where(db.agents.c.id == agent), f"agent {agent}"))
 
 
-def add(home: Home, name: str, agent: Agent) -> AgentRecord:
+def add(home: Home, name: str, agent: Agent, person: Person) -> AgentRecord:
     """Keep an agent as version 0 of a new one."""
+    needs(person, Role.admin)
     name = check_name(name, "an agent's name")
     file = unfinished(home, agent)
     try:
-        with home.database.writing() as c:
-            made = c.execute(
+        with home.database.writing() as connection:
+            inserted = connection.execute(
                 sa.insert(db.agents).values(
                     name=name,
                     current=0,
@@ -45,42 +47,50 @@ def add(home: Home, name: str, agent: Agent) -> AgentRecord:
                     width=agent.width,
                 )
             )
-            number: int = made.inserted_primary_key[0]  # pyright: ignore[reportOptionalSubscript]
-            _put(home, c, number, 0, file, values_of(agent))
+            number: int = inserted.inserted_primary_key[0]  # pyright: ignore[reportOptionalSubscript]
+            _put(home, connection, number, 0, file, values_of(agent))
+            audit.write(connection, person, "add agent", "agent", number, name=name)
     finally:
         file.unlink(missing_ok=True)
     return one(home, number)
 
 
-def add_version(home: Home, c: Connection, agent: int, file: Path, values: dict[str, Any]) -> int:
+def add_version(home: Home, connection: Connection, agent: int, file: Path, values: dict[str, Any]) -> int:
     """Keep `file` as the next version, which becomes the current one; its number. Within a transaction.
 
     A kill between the file and the commit leaves a file that no row names; the next version replaces it.
     """
-    c.execute(sa.select(db.agents.c.id).where(db.agents.c.id == agent).with_for_update())
-    last = c.execute(sa.select(sa.func.max(db.versions.c.number)).where(db.versions.c.agent == agent))
+    connection.execute(sa.select(db.agents.c.id).where(db.agents.c.id == agent).with_for_update())
+    last = connection.execute(sa.select(sa.func.max(db.versions.c.number)).where(db.versions.c.agent == agent))
     number = int(last.scalar_one()) + 1
-    _put(home, c, agent, number, file, values)
-    c.execute(sa.update(db.agents).where(db.agents.c.id == agent).values(current=number))
+    _put(home, connection, agent, number, file, values)
+    connection.execute(sa.update(db.agents).where(db.agents.c.id == agent).values(current=number))
     return number
 
 
 def versions(home: Home, agent: int) -> list[VersionRecord]:
     """All of them, the oldest first."""
     v = db.versions.c
-    with home.database.reading() as c:
-        current = found(c, sa.select(db.agents.c.current).where(db.agents.c.id == agent), f"agent {agent}")[0]
-        rows = c.execute(sa.select(db.versions).where(v.agent == agent).order_by(v.number)).mappings()
+    with home.database.reading() as connection:
+        current = one_row(
+            connection, sa.select(db.agents.c.current).where(db.agents.c.id == agent), f"agent {agent}"
+        )[0]
+        rows = connection.execute(sa.select(db.versions).where(v.agent == agent).order_by(v.number)).mappings()
         return [VersionRecord(**row, current=row["number"] == current) for row in rows]
 
 
-def roll_back(home: Home, agent: int, version: int) -> AgentRecord:
+def roll_back(home: Home, agent: int, version: int, person: Person) -> AgentRecord:
     """Make an earlier version the current one. Nothing is deleted: rolling forward is the same thing."""
+    needs(person, Role.admin)
     v = db.versions.c
-    with home.database.writing() as c:
+    with home.database.writing() as connection:
         wanted = sa.select(v.number).where(v.agent == agent, v.number == version)
-        found(c, wanted, f"version {version} of agent {agent}")
-        c.execute(sa.update(db.agents).where(db.agents.c.id == agent).values(current=version))
+        one_row(connection, wanted, f"version {version} of agent {agent}")
+        row = sa.select(db.agents.c.current).where(db.agents.c.id == agent).with_for_update()
+        before = connection.execute(row).scalar_one()
+        if before != version:
+            connection.execute(sa.update(db.agents).where(db.agents.c.id == agent).values(current=version))
+            audit.write(connection, person, "roll back", "agent", agent, version=version, before=before)
     return one(home, agent)
 
 
@@ -111,31 +121,33 @@ class Loaded:
 
 def load(home: Home, agent: int, version: int) -> Agent:
     v = db.versions.c
-    with home.database.reading() as c:
-        found(c, sa.select(v.number).where(v.agent == agent, v.number == version), f"version {version}")
+    with home.database.reading() as connection:
+        one_row(
+            connection, sa.select(v.number).where(v.agent == agent, v.number == version), f"version {version}"
+        )
     return Agent.load(home.agent_file(agent, version))
 
 
-def classes(c: Connection, agent: int, version: int) -> tuple[Label, ...]:
+def classes(connection: Connection, agent: int, version: int) -> tuple[Label, ...]:
     """The classes that a version knows."""
     v = db.versions.c
     wanted = sa.select(v.classes).where(v.agent == agent, v.number == version)
-    return tuple(found(c, wanted, f"version {version} of agent {agent}")[0])
+    return tuple(one_row(connection, wanted, f"version {version} of agent {agent}")[0])
 
 
 def values_of(agent: Agent) -> dict[str, Any]:
     """What a version's row says of the agent itself."""
-    held = agent.validation
+    validation = agent.validation
     right = None
-    if len(held):
-        right = float((agent.head.logits(held.X).argmax(dim=1) == held.y).float().mean())
+    if len(validation):
+        right = float((agent.head.logits(validation.X).argmax(dim=1) == validation.y).float().mean())
     return {
         "classes": list(agent.names.names),
         "new_classes": [],
         "labels_used": 0,
         "pseudo_labels": 0,
         "held_out_accuracy": right,
-        "held_out": len(held),
+        "held_out": len(validation),
     }
 
 
@@ -146,10 +158,12 @@ def unfinished(home: Home, agent: Agent, name: str = "") -> Path:
     return file
 
 
-def _put(home: Home, c: Connection, agent: int, number: int, file: Path, values: dict[str, Any]) -> None:
+def _put(
+    home: Home, connection: Connection, agent: int, number: int, file: Path, values: dict[str, Any]
+) -> None:
     target = home.agent_file(agent, number)
     target.parent.mkdir(parents=True, exist_ok=True)
-    c.execute(sa.insert(db.versions).values(agent=agent, number=number, **values))
+    connection.execute(sa.insert(db.versions).values(agent=agent, number=number, **values))
     file.replace(target)
 
 

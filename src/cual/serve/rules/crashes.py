@@ -16,7 +16,7 @@ The work is done in a process of its own, the runner, which the worker watches (
 from dataclasses import dataclass
 from datetime import timedelta
 
-from cual.serve.rules.records import Progress
+from cual.serve.rules.records import JobProgress
 
 MOST_ALONE = 3
 MOST_TOGETHER = 20
@@ -41,7 +41,7 @@ class Crash:
     """What happened to it, as the end of a sentence."""
     alone: bool
     """Whether the worker that kept it lives."""
-    reached: Progress | None
+    reached: JobProgress | None
     """How far the job was."""
 
 
@@ -59,7 +59,7 @@ class Verdict:
 def judge(kind: str, crashes: int, mark: Mark | None, crash: Crash) -> Verdict:
     """What a crash means for a job that had `crashes` before and got as far as `mark`.
 
-    >>> again = Crash("it was killed", alone=True, reached=Progress("encoding", 32, 100))
+    >>> again = Crash("it was killed", alone=True, reached=JobProgress("encoding", 32, 100))
     >>> judge("prepare", 2, [0, 32], again).message
     'the worker died 3 times while it prepared this pool, last at stage encoding (32 of 100): it was killed'
     >>> judge("prepare", 2, [0, 32], again).last, judge("prepare", 2, [0, 31], again).last
@@ -77,7 +77,7 @@ def judge(kind: str, crashes: int, mark: Mark | None, crash: Crash) -> Verdict:
     )
 
 
-def _mark(reached: Progress | None) -> Mark | None:
+def _mark(reached: JobProgress | None) -> Mark | None:
     if reached is None or reached.stage not in KEPT:
         return None
     return [KEPT.index(reached.stage), reached.done]
@@ -85,8 +85,8 @@ def _mark(reached: Progress | None) -> Mark | None:
 
 def _message(kind: str, count: int, crash: Crash) -> str:
     times = "once" if count == 1 else f"{count} times"
-    said = f"the worker died {times} while it {_DOING.get(kind, kind)}"
+    sentence = f"the worker died {times} while it {_DOING.get(kind, kind)}"
     if crash.reached is not None:
         how_far = f" ({crash.reached.done} of {crash.reached.total})" if crash.reached.total else ""
-        said += f", {'last ' if count > 1 else ''}at stage {crash.reached.stage}{how_far}"
-    return f"{said}: {crash.cause}"
+        sentence += f", {'last ' if count > 1 else ''}at stage {crash.reached.stage}{how_far}"
+    return f"{sentence}: {crash.cause}"

@@ -40,28 +40,30 @@ def adopt(home: Home) -> None:
     """Make events of what release 0.1.0 wrote about adaptations."""
     a = db.adaptations.c
     with_events = sa.exists().where(db.events.c.adaptation == a.id)
-    with home.database.reading() as c:
-        left = c.execute(sa.select(a.id).where(sa.not_(with_events)).order_by(a.id)).scalars().all()
+    with home.database.reading() as connection:
+        left = connection.execute(sa.select(a.id).where(sa.not_(with_events)).order_by(a.id)).scalars().all()
     for adaptation in left:
         try:
-            with home.database.writing() as c:
-                _adopt(home, c, adaptation)
+            with home.database.writing() as connection:
+                _adopt(home, connection, adaptation)
         except (CualError, OSError) as error:  # one that cannot be read must not keep the others out
             log.error("adaptation %s of an earlier cual cannot be read: %s", adaptation, error)
 
 
-def _adopt(home: Home, c: Connection, adaptation: int) -> None:
+def _adopt(home: Home, connection: Connection, adaptation: int) -> None:
     a, q, e = db.adaptations.c, db.questions.c, db.events.c
-    row = c.execute(sa.select(db.adaptations).where(a.id == adaptation).with_for_update()).one()
-    if c.execute(sa.select(e.id).where(e.adaptation == row.id).limit(1)).all():
+    row = connection.execute(sa.select(db.adaptations).where(a.id == adaptation).with_for_update()).one()
+    if connection.execute(sa.select(e.id).where(e.adaptation == row.id).limit(1)).all():
         return  # another process was quicker
-    asked = c.execute(sa.select(q.sample, q.id).where(q.adaptation == row.id)).all()
-    events.append(c, row.id, _events(home, c, row), {question.sample: question.id for question in asked})
+    asked = connection.execute(sa.select(q.sample, q.id).where(q.adaptation == row.id)).all()
+    events.append(
+        connection, row.id, _events(home, connection, row), {question.sample: question.id for question in asked}
+    )
 
 
-def _events(home: Home, c: Connection, row: sa.Row[Any]) -> list[Event]:
+def _events(home: Home, connection: Connection, row: sa.Row[Any]) -> list[Event]:
     computed = _computed(home, row)
-    people = sorted([*_answers(c, row), *_reviews(home, c, row)], key=lambda given: given.at)
+    people = sorted([*_answers(connection, row), *_reviews(home, connection, row)], key=lambda given: given.at)
     merged: list[Event] = computed[:1]
     rest = computed[1:]
     for place, event in enumerate(rest):
@@ -96,12 +98,12 @@ def _ids(home: Home, row: sa.Row[Any]) -> Sequence[Label]:
     return pools.open_pool(home, row.pool).ids
 
 
-def _answers(c: Connection, row: sa.Row[Any]) -> list[Given]:
+def _answers(connection: Connection, row: sa.Row[Any]) -> list[Given]:
     a, q = db.answers.c, db.questions.c
     wanted = sa.select(db.answers, q.sample, q.query).join(db.questions, q.id == a.question)
     given: list[Given] = []
     standing: dict[tuple[int, int], int] = {}
-    for answer in c.execute(wanted.where(a.adaptation == row.id).order_by(a.id)):
+    for answer in connection.execute(wanted.where(a.adaptation == row.id).order_by(a.id)):
         label: Answer = SKIP if answer.label is None else answer.label
         who = (answer.question, answer.person)
         first = "skipped" if label is SKIP else "told"
@@ -117,9 +119,9 @@ def _answers(c: Connection, row: sa.Row[Any]) -> list[Given]:
     return given
 
 
-def _reviews(home: Home, c: Connection, row: sa.Row[Any]) -> list[Given]:
+def _reviews(home: Home, connection: Connection, row: sa.Row[Any]) -> list[Given]:
     r = db.reviews.c
-    rows = c.execute(sa.select(db.reviews).where(r.adaptation == row.id).order_by(r.id)).all()
+    rows = connection.execute(sa.select(db.reviews).where(r.adaptation == row.id).order_by(r.id)).all()
     ids: Sequence[Label] = _ids(home, row) if rows else []
     return [
         Given(

@@ -18,12 +18,13 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
 from cual.errors import Conflict
-from cual.serve.rules import crashes
+from cual.serve.rules import audit, crashes
+from cual.serve.rules.checks import needs
 from cual.serve.rules.crashes import Crash
 from cual.serve.rules.messages import without_paths
-from cual.serve.rules.records import JobRecord, Person, Progress
+from cual.serve.rules.records import JobProgress, JobRecord, Person, Role
 from cual.serve.storage import tables as db
-from cual.serve.storage.home import Home, found
+from cual.serve.storage.home import Home, one_row
 
 MOST_FAILURES = 5
 STALE = timedelta(seconds=15)
@@ -42,37 +43,39 @@ class Claim:
 
 
 def add(
-    c: Connection, kind: str, adaptation: int | None = None, pool: int | None = None, grace: float = 0
+    connection: Connection, kind: str, adaptation: int | None = None, pool: int | None = None, grace: float = 0
 ) -> int:
     values = {"kind": kind, "adaptation": adaptation, "pool": pool, "state": "waiting"}
-    made = c.execute(sa.insert(db.jobs).values(**values, not_before=db.now() + timedelta(seconds=grace)))
-    return made.inserted_primary_key[0]  # pyright: ignore[reportOptionalSubscript]
+    inserted = connection.execute(
+        sa.insert(db.jobs).values(**values, not_before=db.now() + timedelta(seconds=grace))
+    )
+    return inserted.inserted_primary_key[0]  # pyright: ignore[reportOptionalSubscript]
 
 
 def every(home: Home) -> list[JobRecord]:
     """All jobs, the latest first."""
-    with home.database.reading() as c:
-        return [_record(row) for row in c.execute(sa.select(db.jobs).order_by(db.jobs.c.id.desc()))]
+    with home.database.reading() as connection:
+        return [_record(row) for row in connection.execute(sa.select(db.jobs).order_by(db.jobs.c.id.desc()))]
 
 
 def one(home: Home, job: int) -> JobRecord:
-    with home.database.reading() as c:
-        return _record(found(c, sa.select(db.jobs).where(db.jobs.c.id == job), f"job {job}"))
+    with home.database.reading() as connection:
+        return _record(one_row(connection, sa.select(db.jobs).where(db.jobs.c.id == job), f"job {job}"))
 
 
-def active(c: Connection, adaptation: int) -> Row[Any] | None:
+def active(connection: Connection, adaptation: int) -> Row[Any] | None:
     """The job of an adaptation that waits or runs: there is at most one."""
     j = db.jobs.c
     wanted = sa.select(db.jobs).where(j.adaptation == adaptation, j.state.in_(("waiting", "running")))
-    return c.execute(wanted.order_by(j.id.desc()).limit(1)).one_or_none()
+    return connection.execute(wanted.order_by(j.id.desc()).limit(1)).one_or_none()
 
 
-def cancel(c: Connection, adaptation: int, running: bool = False) -> bool:
+def cancel(connection: Connection, adaptation: int, running: bool = False) -> bool:
     """Take a job away that no worker has claimed yet, or with `running` any; whether none is left."""
     j = db.jobs.c
     states = ("waiting", "running") if running else ("waiting",)
-    c.execute(sa.delete(db.jobs).where(j.adaptation == adaptation, j.state.in_(states)))
-    return active(c, adaptation) is None
+    connection.execute(sa.delete(db.jobs).where(j.adaptation == adaptation, j.state.in_(states)))
+    return active(connection, adaptation) is None
 
 
 def claim(home: Home, worker: str, kinds: tuple[str, ...] = ("advance", "finish", "prepare")) -> Claim | None:
@@ -81,8 +84,10 @@ def claim(home: Home, worker: str, kinds: tuple[str, ...] = ("advance", "finish"
     due = sa.and_(j.state == "waiting", j.not_before <= db.now(), j.kind.in_(kinds))
     running = sa.and_(j.state == "running", j.kind.in_(kinds))
     order = (j.crashes, j.kind == "prepare", j.id)
-    with home.database.reading() as c:  # most of the time there is nothing to do, and nothing is locked
-        rows = c.execute(sa.select(db.jobs).where(sa.or_(due, running)).order_by(*order)).all()
+    with (
+        home.database.reading() as connection
+    ):  # most of the time there is nothing to do, and nothing is locked
+        rows = connection.execute(sa.select(db.jobs).where(sa.or_(due, running)).order_by(*order)).all()
     abandoned = [row for row in rows if row.state == "running" and _abandoned(row)]
     for row in abandoned:
         crashed(home, _claim_of(row), Crash("the service ended meanwhile", False, progress_of(row)))
@@ -91,123 +96,133 @@ def claim(home: Home, worker: str, kinds: tuple[str, ...] = ("advance", "finish"
     for row in (row for row in rows if row.state == "waiting"):
         taken = sa.update(db.jobs).where(j.id == row.id, j.attempt == row.attempt, j.state == "waiting")
         values = {"state": "running", "attempt": row.attempt + 1, "worker": worker, "heartbeat": db.now()}
-        with home.database.writing() as c:
-            if c.execute(taken.values(**values, stage=None, done=0, total=0)).rowcount == 1:
+        with home.database.writing() as connection:
+            if connection.execute(taken.values(**values, stage=None, done=0, total=0)).rowcount == 1:
                 return Claim(row.id, row.attempt + 1, row.kind, row.adaptation, row.pool)
     return None
 
 
-def beat(home: Home, claim: Claim, progress: Progress | None) -> bool:
+def beat(home: Home, claim: Claim, progress: JobProgress | None) -> bool:
     """Say that the worker lives and how far it is; False when the job is not its own any more."""
     values: dict[str, Any] = {"heartbeat": db.now()}
     if progress is not None:
         values |= {"stage": progress.stage, "done": progress.done, "total": progress.total}
-    with home.database.writing() as c:
-        return c.execute(sa.update(db.jobs).where(_mine(claim)).values(**values)).rowcount == 1
+    with home.database.writing() as connection:
+        return connection.execute(sa.update(db.jobs).where(_mine(claim)).values(**values)).rowcount == 1
 
 
-def holds(c: Connection, claim: Claim) -> bool:
+def holds(connection: Connection, claim: Claim) -> bool:
     """Whether the claim still holds; the job's row is locked until the transaction ends."""
-    return c.execute(sa.select(db.jobs.c.id).where(_mine(claim)).with_for_update()).one_or_none() is not None
+    return (
+        connection.execute(sa.select(db.jobs.c.id).where(_mine(claim)).with_for_update()).one_or_none()
+        is not None
+    )
 
 
-def finished(c: Connection, claim: Claim) -> None:
+def finished(connection: Connection, claim: Claim) -> None:
     done = {"state": "done", "error": None, "finished_at": db.now()}
-    c.execute(sa.update(db.jobs).where(_mine(claim)).values(**done))
+    connection.execute(sa.update(db.jobs).where(_mine(claim)).values(**done))
 
 
-def again(c: Connection, claim: Claim) -> None:
+def again(connection: Connection, claim: Claim) -> None:
     """Leave the job to the next attempt: it is no failure."""
-    c.execute(sa.update(db.jobs).where(_mine(claim)).values(state="waiting", worker=None, not_before=db.now()))
+    connection.execute(
+        sa.update(db.jobs).where(_mine(claim)).values(state="waiting", worker=None, not_before=db.now())
+    )
 
 
 def give_back(home: Home, worker: str) -> None:
     """Leave all jobs of a worker to the next one: it was asked to end, or something else is to blame."""
     j = db.jobs.c
     mine = sa.update(db.jobs).where(j.worker == worker, j.state == "running")
-    with home.database.writing() as c:
-        c.execute(mine.values(state="waiting", worker=None, not_before=db.now()))
+    with home.database.writing() as connection:
+        connection.execute(mine.values(state="waiting", worker=None, not_before=db.now()))
 
 
 def failed(home: Home, claim: Claim, error: str, for_good: bool) -> bool:
     """Write down that an attempt ended in an error; whether that was the last one."""
     error = _readable(home, error)
-    with home.database.writing() as c:
-        row = _held(c, claim)
+    with home.database.writing() as connection:
+        row = _held(connection, claim)
         if row is None:
             return False
         failures = row.failures + 1
         last = for_good or failures >= MOST_FAILURES
-        _set(c, claim, failures=failures, error=error)
+        _set(connection, claim, failures=failures, error=error)
         if last:
-            _give_up(c, claim, error)
+            _give_up(connection, claim, error)
         else:
-            _put_off(c, claim, timedelta(seconds=0.1 * 2**failures))
+            _put_off(connection, claim, timedelta(seconds=0.1 * 2**failures))
     return last
 
 
 def crashed(home: Home, claim: Claim, crash: Crash) -> bool:
     """Write down that the process which did a job is gone; whether that was the last time."""
-    with home.database.writing() as c:
-        row = _held(c, claim)
+    with home.database.writing() as connection:
+        row = _held(connection, claim)
         if row is None:
             return False
         verdict = crashes.judge(row.kind, row.crashes, row.mark, crash)
         message = _readable(home, verdict.message)
-        _set(c, claim, crashes=verdict.crashes, mark=verdict.mark, error=message)
+        _set(connection, claim, crashes=verdict.crashes, mark=verdict.mark, error=message)
         if verdict.last:
-            _give_up(c, claim, message)
+            _give_up(connection, claim, message)
         else:
-            _put_off(c, claim, verdict.pause)
+            _put_off(connection, claim, verdict.pause)
     return verdict.last
 
 
 def call_off(home: Home, job: int, person: Person) -> JobRecord:
     """End a job that waits or runs, as somebody wishes; whoever does it notices at the next heartbeat."""
+    needs(person, Role.admin)
     wanted = sa.select(db.jobs).where(db.jobs.c.id == job)
-    with home.database.writing() as c:
-        claim = _claim_of(found(c, wanted, f"job {job}"))
-        _lock_owner(c, claim)
-        row = found(c, wanted.with_for_update(), f"job {job}")
+    with home.database.writing() as connection:
+        claim = _claim_of(one_row(connection, wanted, f"job {job}"))
+        _lock_owner(connection, claim)
+        row = one_row(connection, wanted.with_for_update(), f"job {job}")
         if row.state not in ("waiting", "running"):
             raise Conflict(f"job {job} is {row.state}; there is nothing to cancel")
         message = f"cancelled by {person.name}"
-        _set(c, claim, error=message)
-        _give_up(c, claim, message)
-        return _record(found(c, wanted, f"job {job}"))
+        _set(connection, claim, error=message)
+        _give_up(connection, claim, message)
+        details = {"adaptation": claim.adaptation, "pool": claim.pool}
+        audit.write(connection, person, "cancel job", "job", job, **details)
+        return _record(one_row(connection, wanted, f"job {job}"))
 
 
-def _held(c: Connection, claim: Claim) -> Row[Any] | None:
+def _held(connection: Connection, claim: Claim) -> Row[Any] | None:
     """The row of a job, locked, if the claim still holds."""
-    _lock_owner(c, claim)
-    return c.execute(sa.select(db.jobs).where(_mine(claim)).with_for_update()).one_or_none()
+    _lock_owner(connection, claim)
+    return connection.execute(sa.select(db.jobs).where(_mine(claim)).with_for_update()).one_or_none()
 
 
-def _lock_owner(c: Connection, claim: Claim) -> None:
+def _lock_owner(connection: Connection, claim: Claim) -> None:
     """An adaptation is always locked before its job, so that nobody waits in a circle."""
     if claim.adaptation is not None:
         owner = sa.select(db.adaptations.c.id).where(db.adaptations.c.id == claim.adaptation)
-        c.execute(owner.with_for_update())
+        connection.execute(owner.with_for_update())
 
 
-def _put_off(c: Connection, claim: Claim, pause: timedelta) -> None:
+def _put_off(connection: Connection, claim: Claim, pause: timedelta) -> None:
     """Let the job wait for its next attempt."""
-    _set(c, claim, state="waiting", worker=None, not_before=db.now() + pause)
+    _set(connection, claim, state="waiting", worker=None, not_before=db.now() + pause)
 
 
-def _give_up(c: Connection, claim: Claim, error: str) -> None:
+def _give_up(connection: Connection, claim: Claim, error: str) -> None:
     """Let the job have failed, and what it was for."""
-    _set(c, claim, state="failed", worker=None, finished_at=db.now())
+    _set(connection, claim, state="failed", worker=None, finished_at=db.now())
     to = {"state": "failed", "error": error}
     if claim.adaptation is not None:
-        c.execute(sa.update(db.adaptations).where(db.adaptations.c.id == claim.adaptation).values(**to))
+        connection.execute(
+            sa.update(db.adaptations).where(db.adaptations.c.id == claim.adaptation).values(**to)
+        )
     if claim.pool is not None:
-        c.execute(sa.update(db.pools).where(db.pools.c.id == claim.pool).values(**to))
+        connection.execute(sa.update(db.pools).where(db.pools.c.id == claim.pool).values(**to))
 
 
-def _set(c: Connection, claim: Claim, **values: Any) -> None:
+def _set(connection: Connection, claim: Claim, **values: Any) -> None:
     """Change the row of a job that is locked."""
-    c.execute(sa.update(db.jobs).where(db.jobs.c.id == claim.job).values(**values))
+    connection.execute(sa.update(db.jobs).where(db.jobs.c.id == claim.job).values(**values))
 
 
 def _readable(home: Home, error: str) -> str:
@@ -216,11 +231,11 @@ def _readable(home: Home, error: str) -> str:
     return without_paths(text, (home.folder, *home.roots))[:2000]
 
 
-def progress_of(row: Row[Any] | None) -> Progress | None:
+def progress_of(row: Row[Any] | None) -> JobProgress | None:
     """How far a job is, where that is known."""
     if row is None or row.state != "running" or row.stage is None:
         return None
-    return Progress(row.stage, row.done, row.total)
+    return JobProgress(row.stage, row.done, row.total)
 
 
 def identity() -> str:
@@ -239,10 +254,10 @@ def _abandoned(row: Row[Any]) -> bool:
 def started(pid: int) -> str:
     """When a process of this machine began, in the kernel's ticks; nothing for one that is gone."""
     try:
-        told = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return _alive(pid)
-    return "" if told[0] in "ZX" else told[19]  # one that exited but was not waited for counts as ended
+    return "" if fields[0] in "ZX" else fields[19]  # one that exited but was not waited for counts as ended
 
 
 def _alive(pid: int) -> str:

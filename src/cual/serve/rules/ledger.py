@@ -15,12 +15,12 @@ _FIRST = ("question", "query", "iteration", "sample", "row")
 def ledger(home: Home, adaptation: int) -> list[Row]:
     """As `Adaptation.ledger`, with people: ``person`` gave the answer that counts."""
     q = db.questions.c
-    with home.database.reading() as c:
-        adaptations.get(c, adaptation)
-        names = {row.id: row.name for row in c.execute(sa.select(db.people.c.id, db.people.c.name))}
+    with home.database.reading() as connection:
+        adaptations.get(connection, adaptation)
+        names = {row.id: row.name for row in connection.execute(sa.select(db.people.c.id, db.people.c.name))}
         asked = sa.select(q.sample, q.id, q.row).where(q.adaptation == adaptation)
-        question_of = {row.sample: row for row in c.execute(asked)}
-        rows = home.states.of(c, adaptation).ledger()
+        question_of = {row.sample: row for row in connection.execute(asked)}
+        rows = home.states.of(connection, adaptation).ledger()
     return [_with_people(row, question_of[row["sample"]], names.get(row["person"])) for row in rows]
 
 

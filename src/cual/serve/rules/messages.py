@@ -27,8 +27,8 @@ def without_paths(text: str, known: Iterable[Path] = ()) -> str:
     for folder in sorted(map(str, known), key=len, reverse=True):
         if len(folder) > 1:
             text = text.replace(folder, "/known")
-    text = _QUOTED.sub(lambda found: found["mark"] + _last(found["path"]) + found["mark"], text)
-    return _BARE.sub(lambda found: _last(found[0]), text)
+    text = _QUOTED.sub(lambda match: match["mark"] + _last(match["path"]) + match["mark"], text)
+    return _BARE.sub(lambda match: _last(match[0]), text)
 
 
 def _last(path: str) -> str:

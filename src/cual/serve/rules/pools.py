@@ -19,11 +19,11 @@ from cual.agent import Agent
 from cual.data.folder import FeaturesFolder, is_features_folder
 from cual.data.pool import Pool, check_width
 from cual.errors import BadFile, BadOption, Conflict, NotAllowed, NotFound
-from cual.serve.rules import jobs
-from cual.serve.rules.checks import check_name
-from cual.serve.rules.records import PoolKind, PoolRecord
+from cual.serve.rules import audit, jobs
+from cual.serve.rules.checks import check_name, needs
+from cual.serve.rules.records import Person, PoolKind, PoolRecord, Role
 from cual.serve.storage import tables as db
-from cual.serve.storage.home import Home, found
+from cual.serve.storage.home import Home, one_row
 from cual.storage import write_bytes
 from cual.types import AnyArray, LazyRows
 
@@ -39,18 +39,18 @@ Pictures = AnyArray | Sequence[Any]
 
 def every(home: Home) -> list[PoolRecord]:
     """All of them, the latest first."""
-    with home.database.reading() as c:
-        rows = c.execute(sa.select(db.pools).order_by(db.pools.c.id.desc())).all()
-        return [_record(c, row) for row in rows]
+    with home.database.reading() as connection:
+        rows = connection.execute(sa.select(db.pools).order_by(db.pools.c.id.desc())).all()
+        return [_record(connection, row) for row in rows]
 
 
 def one(home: Home, pool: int) -> PoolRecord:
-    with home.database.reading() as c:
-        return _record(c, get(c, pool))
+    with home.database.reading() as connection:
+        return _record(connection, get(connection, pool))
 
 
-def get(c: Connection, pool: int) -> Row[Any]:
-    return found(c, sa.select(db.pools).where(db.pools.c.id == pool), f"pool {pool}")
+def get(connection: Connection, pool: int) -> Row[Any]:
+    return one_row(connection, sa.select(db.pools).where(db.pools.c.id == pool), f"pool {pool}")
 
 
 def add(
@@ -59,6 +59,7 @@ def add(
     source: Path | Pool,
     agent: int,
     loaded: Agent,
+    person: Person,
     pictures: Pictures | None = None,
     texts: Sequence[str] | None = None,
 ) -> PoolRecord:
@@ -73,6 +74,7 @@ def add(
     pictures, texts
         What to show of each row, for a `Pool`.
     """
+    needs(person, Role.admin)
     name = check_name(name, "a pool's name")
     size, where = 0, dict[str, Any](given=True)
     if isinstance(source, Pool):
@@ -81,9 +83,9 @@ def add(
         where = _allowed(home, source)
         kind = _kind_of(Path(where["path"]))
     values = {"name": name, "agent": agent, "kind": kind, "size": size, "source": where, "state": "preparing"}
-    with home.database.writing() as c:
-        made = c.execute(sa.insert(db.pools).values(**values))
-        number: int = made.inserted_primary_key[0]  # pyright: ignore[reportOptionalSubscript]
+    with home.database.writing() as connection:
+        inserted = connection.execute(sa.insert(db.pools).values(**values))
+        number: int = inserted.inserted_primary_key[0]  # pyright: ignore[reportOptionalSubscript]
         folder = home.pool_folder(number)
         shutil.rmtree(folder, ignore_errors=True)  # of one that was never committed
         folder.mkdir(parents=True)
@@ -91,9 +93,10 @@ def add(
             _put_down(folder, source, pictures, texts)
         elif where["upload"]:
             moved = {**where, "path": _take_over(Path(where["path"]), folder / SOURCE)}
-            c.execute(sa.update(db.pools).where(db.pools.c.id == number).values(source=moved))
-        jobs.add(c, "prepare", pool=number)
-        return _record(c, get(c, number))
+            connection.execute(sa.update(db.pools).where(db.pools.c.id == number).values(source=moved))
+        jobs.add(connection, "prepare", pool=number)
+        audit.write(connection, person, "add pool", "pool", number, name=name, agent=agent, kind=kind)
+        return _record(connection, get(connection, number))
 
 
 def _check_given(pool: Pool, agent: Agent, pictures: Pictures | None, texts: Sequence[str] | None) -> PoolKind:
@@ -117,9 +120,9 @@ def _put_down(folder: Path, pool: Pool, pictures: Pictures | None, texts: Sequen
             raise BadOption(
                 f"pictures are (n, height, width[, 3]) of uint8, not {pictures.dtype} {pictures.shape}"
             )
-        held = io.BytesIO()
-        np.save(held, pictures, allow_pickle=False)
-        write_bytes(folder / SOURCE / "pictures.npy", held.getvalue())
+        buffer = io.BytesIO()
+        np.save(buffer, pictures, allow_pickle=False)
+        write_bytes(folder / SOURCE / "pictures.npy", buffer.getvalue())
     elif pictures is not None:
         (folder / SOURCE).mkdir()
         for row, picture in enumerate(pictures):
@@ -128,9 +131,9 @@ def _put_down(folder: Path, pool: Pool, pictures: Pictures | None, texts: Sequen
 
 
 def _png(picture: Any) -> bytes:
-    held = io.BytesIO()
-    picture.save(held, "PNG")
-    return held.getvalue()
+    buffer = io.BytesIO()
+    picture.save(buffer, "PNG")
+    return buffer.getvalue()
 
 
 def _allowed(home: Home, source: Path) -> dict[str, Any]:
@@ -167,26 +170,32 @@ def _kind_of(source: Path) -> PoolKind:
 # -- tried again, deleted --------------------------------------------------------------------------------------
 
 
-def retry(home: Home, pool: int) -> int:
+def retry(home: Home, pool: int, person: Person) -> int:
     """Have a pool prepared that could not be; the number of the job."""
-    with home.database.writing() as c:
-        held = found(c, _locked(pool), f"pool {pool}")
-        if held.state != "failed":
-            raise Conflict(f"the pool {held.name!r} has not failed: it is {held.state}")
+    needs(person, Role.admin)
+    with home.database.writing() as connection:
+        row = one_row(connection, _locked(pool), f"pool {pool}")
+        if row.state != "failed":
+            raise Conflict(f"the pool {row.name!r} has not failed: it is {row.state}")
+        audit.write(connection, person, "retry", "pool", pool)
         anew = {"state": "preparing", "error": None}
-        c.execute(sa.update(db.pools).where(db.pools.c.id == pool).values(**anew))
-        return jobs.add(c, "prepare", pool=pool)
+        connection.execute(sa.update(db.pools).where(db.pools.c.id == pool).values(**anew))
+        return jobs.add(connection, "prepare", pool=pool)
 
 
-def delete(home: Home, pool: int) -> None:
+def delete(home: Home, pool: int, person: Person) -> None:
     """Remove a pool: first from the database, then its folder. Refused while an adaptation needs it."""
-    with home.database.writing() as c:
+    needs(person, Role.admin)
+    with home.database.writing() as connection:
         j = db.jobs.c
-        c.execute(sa.select(j.id).where(j.pool == pool).with_for_update())  # jobs before pools, as always
-        held = found(c, _locked(pool), f"pool {pool}")
-        _refuse_in_use(c, held)
-        c.execute(sa.delete(db.jobs).where(j.pool == pool))
-        c.execute(sa.delete(db.pools).where(db.pools.c.id == pool))
+        connection.execute(
+            sa.select(j.id).where(j.pool == pool).with_for_update()
+        )  # jobs before pools, as always
+        row = one_row(connection, _locked(pool), f"pool {pool}")
+        _refuse_in_use(connection, row)
+        audit.write(connection, person, "delete pool", "pool", pool, name=row.name)
+        connection.execute(sa.delete(db.jobs).where(j.pool == pool))
+        connection.execute(sa.delete(db.pools).where(db.pools.c.id == pool))
         _marker(home, pool).touch()  # whoever is killed before the folder is gone leaves word
     sweep(home)
 
@@ -212,8 +221,10 @@ def forget(home: Home, pool: int) -> None:
 
 
 def _is_there(home: Home, pool: int) -> bool:
-    with home.database.reading() as c:
-        return c.execute(sa.select(db.pools.c.id).where(db.pools.c.id == pool)).one_or_none() is not None
+    with home.database.reading() as connection:
+        return (
+            connection.execute(sa.select(db.pools.c.id).where(db.pools.c.id == pool)).one_or_none() is not None
+        )
 
 
 def _locked(pool: int) -> sa.Select[Any]:
@@ -224,12 +235,12 @@ def _marker(home: Home, pool: int) -> Path:
     return home.folder / "pools" / f"{int(pool)}.deleted"
 
 
-def _refuse_in_use(c: Connection, held: Row[Any]) -> None:
+def _refuse_in_use(connection: Connection, pool: Row[Any]) -> None:
     a = db.adaptations.c
-    users = c.execute(sa.select(a.id, a.state).where(a.pool == held.id).order_by(a.id)).all()
+    users = connection.execute(sa.select(a.id, a.state).where(a.pool == pool.id).order_by(a.id)).all()
     if users:
         names = ", ".join(f"adaptation {row.id} ({row.state})" for row in users)
-        raise Conflict(f"the pool {held.name!r} is needed by {names}, which show what was asked of it")
+        raise Conflict(f"the pool {pool.name!r} is needed by {names}, which show what was asked of it")
 
 
 # -- what lies in the folder -----------------------------------------------------------------------------------
@@ -240,8 +251,8 @@ def open_pool(home: Home, pool: int) -> Pool:
     folder = home.pool_folder(pool)
     if (folder / FEATURES_FILE).exists():
         return Pool.load(folder / FEATURES_FILE)
-    held = FeaturesFolder.open(folder / FEATURES_FOLDER)
-    return Pool(held.X, held.ids)
+    features = FeaturesFolder.open(folder / FEATURES_FOLDER)
+    return Pool(features.X, features.ids)
 
 
 def picture(home: Home, pool: int, row: int) -> Path:
@@ -269,10 +280,10 @@ def write_texts(folder: Path, texts: Sequence[str]) -> None:
     """One JSON line per row, and where each begins."""
     lines = [json.dumps(str(text)).encode() + b"\n" for text in texts]
     offsets = np.cumsum([0, *(len(line) for line in lines)], dtype=np.int64)
-    held = io.BytesIO()
-    np.save(held, offsets, allow_pickle=False)
+    buffer = io.BytesIO()
+    np.save(buffer, offsets, allow_pickle=False)
     write_bytes(folder / TEXTS, b"".join(lines))
-    write_bytes(folder / OFFSETS, held.getvalue())
+    write_bytes(folder / OFFSETS, buffer.getvalue())
 
 
 def skipped(home: Home, pool: int) -> list[dict[str, str]]:
@@ -285,11 +296,11 @@ def skipped(home: Home, pool: int) -> list[dict[str, str]]:
         raise BadFile(f"{file} is damaged: {error}") from error
 
 
-def _record(c: Connection, row: Row[Any]) -> PoolRecord:
+def _record(connection: Connection, row: Row[Any]) -> PoolRecord:
     progress = None
     if row.state == "preparing":
         j = db.jobs.c
         wanted = sa.select(db.jobs).where(j.pool == row.id, j.state == "running").order_by(j.id.desc())
-        progress = jobs.progress_of(c.execute(wanted.limit(1)).one_or_none())
+        progress = jobs.progress_of(connection.execute(wanted.limit(1)).one_or_none())
     same = ("id", "name", "kind", "size", "state", "error", "created_at", "agent", "skipped")
     return PoolRecord(**{k: getattr(row, k) for k in same}, progress=progress)

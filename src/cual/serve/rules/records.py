@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 from cual.types import Label
 
@@ -35,8 +35,30 @@ class Person:
     role: Role
 
 
+OPERATOR = Person(0, "the operator", Role.admin)
+"""Whoever has the workspace's folder and uses the command line, or the library, instead of signing in."""
+
+ThingKind = Literal["agent", "pool", "adaptation", "question", "job", "person", "token", "session", "workspace"]
+
+
 @dataclass(frozen=True)
-class Progress:
+class AuditRecord:
+    """That somebody did something."""
+
+    id: int
+    at: datetime
+    person: str
+    action: str
+    """The command: "start", "roll back", …"""
+    kind: ThingKind
+    """What kind of thing it was done to."""
+    thing: int | None
+    """The id of that thing."""
+    details: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class JobProgress:
     """How far a job is; `total` is 0 where nobody knows."""
 
     stage: str
@@ -97,7 +119,7 @@ class PoolRecord:
     """0 while it is not known yet."""
     state: PoolState
     error: str | None
-    progress: Progress | None
+    progress: JobProgress | None
     created_at: datetime
     agent: int
     """Whose encoder made the features."""
@@ -131,7 +153,7 @@ class AdaptationRecord:
     """Why the loop is over."""
     outlook: str | None
     """Whether another question is worth it, for people, as of the last step; None before the first."""
-    progress: Progress | None
+    progress: JobProgress | None
     new_classes: list[Label]
     """Classes that answers named and the base version does not know, in the order of the questions."""
     result_version: int | None
@@ -201,6 +223,6 @@ class JobRecord:
     crashes: int
     """How often the process that did it died, or the whole worker, since it last got further than before."""
     error: str | None
-    progress: Progress | None
+    progress: JobProgress | None
     created_at: datetime
     finished_at: datetime | None

@@ -74,11 +74,11 @@ def _ledger(ledger: Sequence[Row]) -> str:
     names = ("round", "sample", "score", "T_inner", "zone", "suggestion", "answer", "by", "at", "charged")
     rows: list[list[str]] = []
     for row in ledger:
-        said = "cannot tell" if row["skipped"] else "–" if row["answer"] is None else row["answer"]
+        answer = "cannot tell" if row["skipped"] else "–" if row["answer"] is None else row["answer"]
         zone = _text(row["zone"])
         cells: list[str] = [_text(row["iteration"] + 1), _text(row["sample"])]
         cells += [f"{row['score']:.3f}", f"{row['threshold']:.3f}", f'<span class="zone {zone}">{zone}</span>']
-        cells += [_text("–" if row["suggestion"] is None else row["suggestion"]), _text(said)]
+        cells += [_text("–" if row["suggestion"] is None else row["suggestion"]), _text(answer)]
         cells += [_text(row["person"] or "–"), _text((row["told_at"] or "–")[:19].replace("T", " "))]
         rows.append([*cells, "yes" if row["charged"] else "no"])
     return _table(names, rows)

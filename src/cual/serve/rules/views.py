@@ -17,7 +17,7 @@ from cual import storage
 from cual.errors import BadOption, Conflict, NotFound
 from cual.loop import events as loop_events
 from cual.loop.adaptation import Adaptation
-from cual.serve.rules import adaptations
+from cual.serve.rules import adaptations, audit
 from cual.serve.rules.checks import needs
 from cual.serve.rules.records import Person, Role
 from cual.serve.storage import events
@@ -52,17 +52,17 @@ def write(folder: Path, task: Adaptation) -> None:
     """Leave what `read` gives in the folder of a saved adaptation."""
     n = len(task.pool)
     zones = np.full(n, -1, np.int8)
-    for this in task.rounds:
-        zones[this.rows] = this.zones
+    for round_ in task.rounds:
+        zones[round_.rows] = round_.zones
     names: dict[Label, int] = {}
     believed, doubts = np.full(n, -1, np.int64), np.zeros(n, np.float32)
     row_of = {sample: row for row, sample in enumerate(task.pool.ids)}
-    told = task.doubts
+    doubt_of = task.doubts
     samples: dict[int, Label] = {}
     for sample, label in task.pseudo_labels.items():
         row = row_of[sample]
         believed[row] = names.setdefault(label, len(names))
-        doubts[row], samples[row] = told[sample], sample
+        doubts[row], samples[row] = doubt_of[sample], sample
     body = {"names": list(names), "history": task.history, "samples": [[r, s] for r, s in samples.items()]}
     arrays = {"zones": zones, "believed": believed, "doubts": doubts}
     storage.write(folder / FILE, "view", body, {k: torch.from_numpy(v) for k, v in arrays.items()})
@@ -79,8 +79,8 @@ class Views:
     def get(self, adaptation: int) -> View | None:
         """The view after the last step that was committed; None before the first."""
         for _ in range(10):
-            with self._home.database.reading() as c:
-                folder = adaptations.get(c, adaptation).folder
+            with self._home.database.reading() as connection:
+                folder = adaptations.get(connection, adaptation).folder
             if folder is None:
                 return None
             key = (adaptation, folder)
@@ -129,8 +129,8 @@ def pseudo_labels(home: Home, adaptation: int, view: View | None, label: Label |
     """What is believed without asking, most doubtful first, with what people said of it."""
     if view is None:
         return []
-    with home.database.reading() as c:
-        state = home.states.of(c, adaptation)
+    with home.database.reading() as connection:
+        state = home.states.of(connection, adaptation)
     vouched = state.vouched
     rows: list[Row] = []
     for row, sample in view.samples.items():
@@ -149,12 +149,12 @@ def review(home: Home, adaptation: int, person: Person, verdicts: Mapping[int, s
     for verdict in verdicts.values():
         if verdict not in ("confirm", "reject"):
             raise BadOption(f"a verdict is confirm or reject, not {verdict!r}")
-    with home.database.writing() as c:
-        held = adaptations.locked(c, adaptation)
-        adaptations.check_going(held)
-        if held.state == "failed":
+    with home.database.writing() as connection:
+        task = adaptations.locked(connection, adaptation)
+        adaptations.check_going(task)
+        if task.state == "failed":
             raise Conflict(f"adaptation {adaptation} has failed; try again first")
-        before = home.states.of(c, adaptation).verdicts
+        before = home.states.of(connection, adaptation).verdicts
         new: dict[bool, list[Label]] = {True: [], False: []}
         for row, verdict in verdicts.items():
             if view is None or row not in view.samples:
@@ -164,18 +164,23 @@ def review(home: Home, adaptation: int, person: Person, verdicts: Mapping[int, s
                 new[right].append(sample)
         judged = [loop_events.judged(samples, right, person.id) for right, samples in new.items() if samples]
         if judged:
-            events.append(c, adaptation, judged)
-            adaptations.changed(c, held)
+            events.append(connection, adaptation, judged)
+            adaptations.changed(connection, task)
+            details = {"confirmed": len(new[True]), "rejected": len(new[False])}
+            audit.write(connection, person, "review", "adaptation", adaptation, **details)
 
 
 def map_of(home: Home, adaptation: int, view: View | None) -> Row:
     """Where samples of the pool lie in two dimensions, and what is known of each."""
-    with home.database.reading() as c:
-        held = adaptations.get(c, adaptation)
+    with home.database.reading() as connection:
+        task = adaptations.get(connection, adaptation)
         q = db.questions.c
-        asked = {r.row: r.label for r in c.execute(sa.select(q.row, q.label).where(q.adaptation == adaptation))}
-        believed_now = home.states.of(c, adaptation).believed
-    file = home.pool_folder(held.pool) / MAP
+        asked = {
+            r.row: r.label
+            for r in connection.execute(sa.select(q.row, q.label).where(q.adaptation == adaptation))
+        }
+        believed_now = home.states.of(connection, adaptation).believed
+    file = home.pool_folder(task.pool) / MAP
     if not file.exists():
         return {"x": [], "y": [], "row": [], "state": [], "label": []}
     _, tensors = storage.read(file, "map")

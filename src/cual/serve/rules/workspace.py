@@ -5,21 +5,26 @@ transaction each; what takes longer than a blink becomes a job for the worker.
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 
 from cual.agent import Agent
 from cual.data.labels import Answer
 from cual.data.pool import Pool
 from cual.errors import Conflict
-from cual.serve.rules import adaptations, agents, earlier, jobs, ledger, pools, questions, report, views
+from cual.serve.rules import adaptations, agents, audit, earlier, jobs, ledger, pools, questions, report, views
+from cual.serve.rules.checks import needs
 from cual.serve.rules.pools import Pictures
 from cual.serve.rules.records import (
+    OPERATOR,
     AdaptationRecord,
     AgentRecord,
+    AuditRecord,
     JobRecord,
     Person,
     PoolRecord,
     QuestionRecord,
+    Role,
     VersionRecord,
 )
 from cual.serve.storage import backup, restoring
@@ -88,9 +93,9 @@ class Workspace:
     def agent(self, agent: int) -> AgentRecord:
         return agents.one(self.home, agent)
 
-    def add_agent(self, name: str, agent: Agent) -> AgentRecord:
+    def add_agent(self, name: str, agent: Agent, person: Person) -> AgentRecord:
         """Keep an agent; what it is now becomes version 0."""
-        return agents.add(self.home, name, agent)
+        return agents.add(self.home, name, agent, person)
 
     def versions(self, agent: int) -> list[VersionRecord]:
         """The oldest first."""
@@ -100,9 +105,9 @@ class Workspace:
         """The agent itself, of its current version by default. The last few are kept in memory."""
         return self._agents.get(agent, version)
 
-    def roll_back(self, agent: int, version: int) -> AgentRecord:
+    def roll_back(self, agent: int, version: int, person: Person) -> AgentRecord:
         """Make any version the current one. Nothing is deleted; the next adaptation starts from it."""
-        return agents.roll_back(self.home, agent, version)
+        return agents.roll_back(self.home, agent, version, person)
 
     # -- pools -------------------------------------------------------------------------------------------------
 
@@ -118,6 +123,7 @@ class Workspace:
         name: str,
         source: Path | Pool,
         agent: int,
+        person: Person,
         pictures: Pictures | None = None,
         texts: Sequence[str] | None = None,
     ) -> PoolRecord:
@@ -133,7 +139,7 @@ class Workspace:
         pictures, texts
             What to show of each row of a `Pool`: (n, height, width[, 3]) uint8, or PIL images or bytes; texts.
         """
-        return pools.add(self.home, name, source, agent, self.load_agent(agent), pictures, texts)
+        return pools.add(self.home, name, source, agent, self.load_agent(agent), person, pictures, texts)
 
     def picture(self, pool: int, row: int) -> Path:
         """The WebP file of a row; `NotFound` where it has none."""
@@ -143,9 +149,9 @@ class Workspace:
         """The text of a row; `NotFound` where it has none."""
         return pools.text(self.home, pool, row)
 
-    def delete_pool(self, pool: int) -> None:
+    def delete_pool(self, pool: int, person: Person) -> None:
         """Remove a pool and its files; `Conflict` while an adaptation needs it."""
-        pools.delete(self.home, pool)
+        pools.delete(self.home, pool, person)
 
     def skipped(self, pool: int) -> list[dict[str, str]]:
         """Items of a pool that could not be read: ``source`` and ``reason``."""
@@ -170,17 +176,17 @@ class Workspace:
         """Ask no more questions."""
         return adaptations.stop(self.home, adaptation, person)
 
-    def finish(self, adaptation: int) -> AdaptationRecord:
+    def finish(self, adaptation: int, person: Person) -> AdaptationRecord:
         """Have the next version made, once the loop is over (state "review")."""
-        return adaptations.finish(self.home, adaptation)
+        return adaptations.finish(self.home, adaptation, person)
 
-    def drop(self, adaptation: int) -> AdaptationRecord:
+    def drop(self, adaptation: int, person: Person) -> AdaptationRecord:
         """Give it up."""
-        return adaptations.drop(self.home, adaptation)
+        return adaptations.drop(self.home, adaptation, person)
 
-    def retry(self, adaptation: int) -> AdaptationRecord:
+    def retry(self, adaptation: int, person: Person) -> AdaptationRecord:
         """Try again after a failure."""
-        return adaptations.retry(self.home, adaptation)
+        return adaptations.retry(self.home, adaptation, person)
 
     # -- questions ---------------------------------------------------------------------------------------------
 
@@ -188,14 +194,14 @@ class Workspace:
         """Up to `n` open questions: those lent to the person already, then free ones, most useful first."""
         return questions.lend(self.home, adaptation, person, n)
 
-    def give_back(self, adaptation: int, person: Person, question_ids: Sequence[int]) -> None:
+    def pass_on(self, adaptation: int, person: Person, question_ids: Sequence[int]) -> None:
         """Leave questions to somebody else; the person gets them again when nothing else is left."""
-        questions.give_back(self.home, adaptation, person, question_ids)
+        questions.pass_on(self.home, adaptation, person, question_ids)
 
     def answer(
         self, adaptation: int, person: Person, answers: Mapping[int, Answer], grace: float = 0
     ) -> AdaptationRecord:
-        """Answer questions by their ids: a label, or `SKIP` for "unsure: cannot tell". All count, or none.
+        """Answer questions by their ids: a label, or `SKIP` for "cannot tell". All count, or none.
 
         Parameters
         ----------
@@ -254,9 +260,9 @@ class Workspace:
 
     def report(self, adaptation: int) -> str:
         """What happened, as one self-contained HTML page."""
-        held = self.adaptation(adaptation)
-        parts = self.agent(held.agent), self.pool(held.pool), self.history(adaptation), self.ledger(adaptation)
-        return report.report(held, *parts)
+        record = self.adaptation(adaptation)
+        agent, pool = self.agent(record.agent), self.pool(record.pool)
+        return report.report(record, agent, pool, self.history(adaptation), self.ledger(adaptation))
 
     # -- the service itself ------------------------------------------------------------------------------------
 
@@ -268,24 +274,59 @@ class Workspace:
         """End a job that waits or runs: what it was for has failed then, and can be tried again."""
         return jobs.call_off(self.home, job, person)
 
-    def retry_job(self, job: int) -> JobRecord:
+    def retry_job(self, job: int, person: Person) -> JobRecord:
         """Try again what a job was for that failed; the new job."""
-        held = jobs.one(self.home, job)
-        if held.state != "failed":
-            raise Conflict(f"job {job} has not failed: it is {held.state}")
-        if held.pool is not None:
-            return jobs.one(self.home, pools.retry(self.home, held.pool))
-        assert held.adaptation is not None
-        adaptations.retry(self.home, held.adaptation)
-        return next(job for job in self.jobs() if job.adaptation == held.adaptation)
+        failed = jobs.one(self.home, job)
+        if failed.state != "failed":
+            raise Conflict(f"job {job} has not failed: it is {failed.state}")
+        if failed.pool is not None:
+            return jobs.one(self.home, pools.retry(self.home, failed.pool, person))
+        assert failed.adaptation is not None
+        adaptations.retry(self.home, failed.adaptation, person)
+        return next(job for job in self.jobs() if job.adaptation == failed.adaptation)
 
-    def backup(self, path: str | Path) -> Path:
+    def audit(
+        self,
+        person: Person,
+        by: int | None = None,
+        action: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        before: int | None = None,
+        n: int = 100,
+    ) -> list[AuditRecord]:
+        """Who did what, the latest first: up to `n` rows, for administrators.
+
+        Parameters
+        ----------
+        by
+            Only what this person did; 0 is the operator.
+        since, until
+            Only what was done from the one on, and before the other.
+        before
+            Only rows with a lower id: for the next page.
+        """
+        return audit.read(self.home, person, by, action, since, until, before, n)
+
+    def audit_actions(self) -> list[str]:
+        """What `audit` can be asked for by its `action`."""
+        return audit.actions(self.home)
+
+    def backup(self, path: str | Path, person: Person) -> Path:
         """Write everything to one file, consistent while others go on working."""
+        needs(person, Role.admin)
+        with self.database.writing() as connection:  # first: nobody gets a copy that is not written down
+            audit.write(connection, person, "backup", "workspace", None)
         return backup.write(self.home, Path(path))
 
     @classmethod
     def restore(cls, path: str | Path, folder: str | Path, database: str | None = None) -> "Workspace":
-        """Make a workspace of a backup, in an empty folder and an empty database of either kind."""
+        """Make a workspace of a backup, in an empty folder and an empty database of either kind.
+
+        It is the operator who does that: there is nobody else yet.
+        """
         home = restoring.restore(Path(path), Path(folder), database)
+        with home.database.writing() as connection:
+            audit.write(connection, OPERATOR, "restore", "workspace", None)
         earlier.adopt(home)
         return cls(home)

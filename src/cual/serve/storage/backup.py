@@ -48,9 +48,9 @@ def write(home: Home, path: Path) -> Path:
     try:
         with os.fdopen(handle, "wb") as file:
             for _ in range(TRIES):
-                with tempfile.TemporaryDirectory(dir=home.uploads, prefix="backup-") as held:
-                    if _snapshot(home, Path(held)):
-                        _pack(Path(held), file)
+                with tempfile.TemporaryDirectory(dir=home.uploads, prefix="backup-") as snapshot:
+                    if _snapshot(home, Path(snapshot)):
+                        _pack(Path(snapshot), file)
                         break
             else:
                 raise Conflict("the workspace changes too quickly for a backup; try again later")
@@ -63,45 +63,47 @@ def write(home: Home, path: Path) -> Path:
     return path
 
 
-def _snapshot(home: Home, held: Path) -> bool:
+def _snapshot(home: Home, snapshot: Path) -> bool:
     """All tables at one moment, and links to the files of that moment; False if some went in between."""
-    with home.database.reading() as c:
-        version = migrations.current(c)
+    with home.database.reading() as connection:
+        version = migrations.current(connection)
         for table in db.metadata.sorted_tables:
             if table.name not in LEFT_OUT:
-                with (held / f"{table.name}.jsonl").open("w", encoding="utf-8") as file:
-                    for row in c.execute(sa.select(table).order_by(*table.primary_key.columns)).mappings():
+                with (snapshot / f"{table.name}.jsonl").open("w", encoding="utf-8") as file:
+                    for row in connection.execute(
+                        sa.select(table).order_by(*table.primary_key.columns)
+                    ).mappings():
                         file.write(json.dumps(_plain(table, row)) + "\n")
-        passing, lasting = list(_passing(c)), list(_lasting(c))
+        passing, lasting = list(_passing(connection)), list(_lasting(connection))
     manifest = {"cual": "backup", "format": FORMAT, "schema": version}
-    (held / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
+    (snapshot / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
     for part in passing:
-        _link(home.folder / part, held / "files" / part)
-    with home.database.reading() as c:  # a worker removes files only after a commit that shows here
-        if list(_passing(c)) != passing:
+        _link(home.folder / part, snapshot / "files" / part)
+    with home.database.reading() as connection:  # a worker removes files only after a commit that shows here
+        if list(_passing(connection)) != passing:
             return False
     for part in lasting:
-        _link(home.folder / part, held / "files" / part)
-    with home.database.reading() as c:  # files of a pool are removed only after its row
-        return set(lasting) <= set(_lasting(c))
+        _link(home.folder / part, snapshot / "files" / part)
+    with home.database.reading() as connection:  # files of a pool are removed only after its row
+        return set(lasting) <= set(_lasting(connection))
 
 
-def _passing(c: Connection) -> Iterator[str]:
+def _passing(connection: Connection) -> Iterator[str]:
     """Files and folders that a worker will remove some time. A pool in the making is made anew of what came."""
     p, a = db.pools.c, db.adaptations.c
-    for pool in c.execute(sa.select(p.id).where(p.state == "preparing").order_by(p.id)).scalars():
+    for pool in connection.execute(sa.select(p.id).where(p.state == "preparing").order_by(p.id)).scalars():
         yield from (f"pools/{pool}/{name}" for name in ("features.safetensors", *_TEXTS, "source"))
-    for row in c.execute(sa.select(a.id, a.folder).where(a.folder.is_not(None)).order_by(a.id)):
+    for row in connection.execute(sa.select(a.id, a.folder).where(a.folder.is_not(None)).order_by(a.id)):
         yield f"adaptations/{row.id}/{row.folder}"
 
 
-def _lasting(c: Connection) -> Iterator[str]:
+def _lasting(connection: Connection) -> Iterator[str]:
     """Files and folders that never change as long as a row names them."""
     yield "workspace.json"
     v, p = db.versions.c, db.pools.c
-    for row in c.execute(sa.select(v.agent, v.number)):
+    for row in connection.execute(sa.select(v.agent, v.number)):
         yield f"agents/{row.agent}/{row.number}.agent"
-    for pool in c.execute(sa.select(p.id).where(p.state == "ready")).scalars():
+    for pool in connection.execute(sa.select(p.id).where(p.state == "ready")).scalars():
         whole = ("features.safetensors", *_TEXTS, "features", "pictures", "map.safetensors", "skipped.json")
         yield from (f"pools/{pool}/{name}" for name in whole)
 
@@ -123,12 +125,12 @@ def _link(source: Path, target: Path) -> None:
             link(source, target)
 
 
-def _pack(held: Path, file: IO[bytes]) -> None:
+def _pack(snapshot: Path, file: IO[bytes]) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as packed:
-        packed.write(held / MANIFEST, MANIFEST)
-        for table in sorted(held.glob("*.jsonl")):
+        packed.write(snapshot / MANIFEST, MANIFEST)
+        for table in sorted(snapshot.glob("*.jsonl")):
             packed.write(table, f"tables/{table.name}")
-        for path in sorted((held / "files").rglob("*")):
-            member = path.relative_to(held).as_posix()
+        for path in sorted((snapshot / "files").rglob("*")):
+            member = path.relative_to(snapshot).as_posix()
             if path.is_file() and ALLOWED.fullmatch(member):
                 packed.write(path, member, zipfile.ZIP_STORED if path.suffix in _STORED else None)

@@ -23,13 +23,13 @@ e = db.events.c
 
 
 def append(
-    c: Connection, adaptation: int, rows: Sequence[Row], questions: Mapping[Label, int] | None = None
+    connection: Connection, adaptation: int, rows: Sequence[Row], questions: Mapping[Label, int] | None = None
 ) -> None:
     """Add events; `questions` says which question a sample is. The adaptation's row must be locked."""
     if not rows:
         return
     numbers = questions or {}
-    c.execute(
+    connection.execute(
         sa.insert(db.events),
         [
             {
@@ -45,10 +45,10 @@ def append(
     )
 
 
-def read(c: Connection, adaptation: int, after: int = 0) -> list[tuple[int, Row]]:
+def read(connection: Connection, adaptation: int, after: int = 0) -> list[tuple[int, Row]]:
     """Events with their ids, in order: all, or those after an id."""
     wanted = sa.select(db.events).where(e.adaptation == adaptation, e.id > after)
-    return [(row.id, as_event(row)) for row in c.execute(wanted.order_by(e.id))]
+    return [(row.id, as_event(row)) for row in connection.execute(wanted.order_by(e.id))]
 
 
 def as_event(row: Any) -> Row:
@@ -65,11 +65,11 @@ class States:
         self._kept: OrderedDict[int, tuple[int, State]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, c: Connection, adaptation: int) -> State:
+    def of(self, connection: Connection, adaptation: int) -> State:
         """The state as this transaction sees it: ask before you append, for what you append may not be kept."""
         with self._lock:
             last, state = self._kept.get(adaptation, (0, State()))
-        new = read(c, adaptation, last)
+        new = read(connection, adaptation, last)
         if new:
             last, state = new[-1][0], state.after([row for _, row in new])
         with self._lock:

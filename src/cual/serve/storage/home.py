@@ -108,7 +108,7 @@ def link(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def found(connection: Connection, query: Select[Any], what: str) -> Row[Any]:
+def one_row(connection: Connection, query: Select[Any], what: str) -> Row[Any]:
     """The one row of a query, or `NotFound`."""
     row = connection.execute(query).one_or_none()
     if row is None:

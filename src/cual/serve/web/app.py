@@ -14,8 +14,18 @@ import cual
 from cual.serve.rules.accounts import Accounts
 from cual.serve.rules.workspace import Workspace
 from cual.serve.storage import tables as db
-from cual.serve.storage.home import found
-from cual.serve.web.api import adaptations, agents, operations, people, pools, predictions, questions, sessions
+from cual.serve.storage.home import one_row
+from cual.serve.web.api import (
+    adaptations,
+    agents,
+    audit,
+    operations,
+    people,
+    pools,
+    predictions,
+    questions,
+    sessions,
+)
 from cual.serve.web.api.common import add_error_handlers
 from cual.serve.web.observing import Metrics, Observe
 from cual.serve.web.predictions.places import Places
@@ -77,7 +87,7 @@ def create_app(
     app.state.worker_alive = worker_alive
     add_error_handlers(app)
     # the busiest first
-    for part in (predictions, agents, questions, adaptations, pools, sessions, people, operations):
+    for part in (predictions, agents, questions, adaptations, pools, sessions, people, audit, operations):
         app.include_router(part.router)
     app.add_api_route("/api/{path:path}", _no_such_route, methods=list(_METHODS), include_in_schema=False)
     if settings.pages:
@@ -100,7 +110,7 @@ def _shape(workspace: Workspace, agent: int, version: int | None) -> Shape:
     asked = asked.where(a.id == agent, v.number == (a.current if version is None else version))
     name = f"agent {agent}" if version is None else f"version {version} of agent {agent}"
     with workspace.database.reading() as link:
-        row = found(link, asked, name)
+        row = one_row(link, asked, name)
     return Shape(row.number, row.width, len(row.classes))
 
 
@@ -135,17 +145,17 @@ def limit_of(path: str, limits: Limits) -> int:
 
 def _described(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
-        held = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
-        held["components"]["securitySchemes"] = {
+        description = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
+        description["components"]["securitySchemes"] = {
             "token": {"type": "http", "scheme": "bearer"},
             "session": {"type": "apiKey", "in": "cookie", "name": app.state.cookies[0]},
         }
-        held["security"] = [{"token": []}, {"session": []}]
-        for operation in (one for path in held["paths"].values() for one in path.values()):
-            for code, told in operation["responses"].items():
+        description["security"] = [{"token": []}, {"session": []}]
+        for operation in (one for path in description["paths"].values() for one in path.values()):
+            for code, answer in operation["responses"].items():
                 if code >= "400":  # errors are JSON also where the answer is not, which FastAPI does not know
-                    told["content"] = {"application/json": next(iter(told["content"].values()))}
+                    answer["content"] = {"application/json": next(iter(answer["content"].values()))}
         for path, method in (("/api/sign-in", "post"), ("/health", "get")):
-            held["paths"][path][method]["security"] = []
-        app.openapi_schema = held
+            description["paths"][path][method]["security"] = []
+        app.openapi_schema = description
     return app.openapi_schema

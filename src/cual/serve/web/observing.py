@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from cual.loop.events import ANSWERS
 from cual.serve.rules.secrets import Visitor
 from cual.serve.storage import tables as db
 from cual.serve.storage.database import Database
@@ -67,11 +68,15 @@ class _Counts(Collector):
         waiting = sa.select(sa.func.count()).select_from(
             db.questions.join(db.adaptations, q.adaptation == a.id)
         )
-        with self._database.reading() as link:
-            jobs = link.execute(sa.select(db.jobs.c.state, sa.func.count()).group_by(db.jobs.c.state)).all()
-            tasks = link.execute(sa.select(a.state, sa.func.count()).group_by(a.state)).all()
-            open_ = link.execute(waiting.where(a.state == "asking", sa.not_(q.answered))).scalar_one()
-            answers = link.execute(sa.select(sa.func.count()).select_from(db.answers)).scalar_one()
+        with self._database.reading() as connection:
+            jobs = connection.execute(
+                sa.select(db.jobs.c.state, sa.func.count()).group_by(db.jobs.c.state)
+            ).all()
+            tasks = connection.execute(sa.select(a.state, sa.func.count()).group_by(a.state)).all()
+            open_ = connection.execute(waiting.where(a.state == "asking", sa.not_(q.answered))).scalar_one()
+            answers = connection.execute(
+                sa.select(sa.func.count()).where(db.events.c.kind.in_(ANSWERS))
+            ).scalar_one()
         yield _by_state("cual_jobs", "Jobs by state.", jobs, ("waiting", "running", "done", "failed"))
         states = ("thinking", "asking", "review", "finished", "failed", "dropped")
         yield _by_state("cual_adaptations", "Adaptations by state.", tasks, states)

@@ -83,21 +83,21 @@ def stop(person: Admin, workspace: InWorkspace, id: Id) -> AdaptationRecord:
 @router.post("/{id}/finish", responses=problems(404, 409))
 def finish(person: Admin, workspace: InWorkspace, id: Id) -> AdaptationRecord:
     """Have the next version made; watch the state until it is "finished"."""
-    workspace.finish(id)
+    workspace.finish(id, person)
     return workspace.adaptation(id)
 
 
 @router.post("/{id}/drop", responses=problems(404, 409))
 def drop(person: Admin, workspace: InWorkspace, id: Id) -> AdaptationRecord:
     """Give it up. Answers are kept; no version comes of it."""
-    workspace.drop(id)
+    workspace.drop(id, person)
     return workspace.adaptation(id)
 
 
 @router.post("/{id}/retry", responses=problems(404, 409))
 def retry(person: Admin, workspace: InWorkspace, id: Id) -> AdaptationRecord:
     """Try again what has failed."""
-    workspace.retry(id)
+    workspace.retry(id, person)
     return workspace.adaptation(id)
 
 

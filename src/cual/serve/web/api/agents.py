@@ -54,7 +54,7 @@ async def add_agent(
     async with uploads.arriving(workspace.uploads) as folder:
         await uploads.receive_one(request.stream(), folder / "agent", settings.limits.agent)
         agent = await run_in_threadpool(_load, folder / "agent")
-        return await run_in_threadpool(workspace.add_agent, name, agent)
+        return await run_in_threadpool(workspace.add_agent, name, agent, person)
 
 
 @router.get("/{id}", responses=problems(404))
@@ -71,7 +71,7 @@ def versions(person: Reader, workspace: InWorkspace, id: Id) -> list[VersionReco
 @router.post("/{id}/roll-back", responses=problems(404, 409))
 def roll_back(person: Admin, workspace: InWorkspace, id: Id, to: RollBack) -> AgentRecord:
     """Make another version the current one. Nothing is deleted."""
-    workspace.roll_back(id, to.version)
+    workspace.roll_back(id, to.version, person)
     return workspace.agent(id)
 
 
@@ -82,8 +82,8 @@ def _load(file: Path) -> Agent:
         for label in agent.names.names:
             agent.names.check(label)
         blank = np.zeros((1, agent.width), np.float32)
-        told = (agent.predict_proba(blank), agent.novelty(blank), np.array(agent.threshold.value))
-        if not all(np.isfinite(numbers).all() for numbers in told):
+        outputs = (agent.predict_proba(blank), agent.novelty(blank), np.array(agent.threshold.value))
+        if not all(np.isfinite(numbers).all() for numbers in outputs):
             raise DamagedFile("the agent's predictions are no numbers")
     except (ForeignFile, NewerFormat) as error:
         raise type(error)(str(error).replace(str(file), "the file")) from None

@@ -94,12 +94,12 @@ def read_json(body: bytes | bytearray) -> AnyArray:
     if lists - 1 > JSON_ROWS:
         raise TooLarge(f"JSON is taken up to {JSON_ROWS} rows at a time; send .npy (application/x-npy)")
     try:
-        told: Any = from_json(body)
+        body_json: Any = from_json(body)
     except ValueError as error:
         raise BadFeatures(f"the body is no JSON: {error}") from None
-    if not isinstance(told, dict) or list(cast(dict[str, Any], told)) != ["features"]:
+    if not isinstance(body_json, dict) or list(cast(dict[str, Any], body_json)) != ["features"]:
         raise BadFeatures(_FORM)
-    return _table(told["features"], lists)
+    return _table(body_json["features"], lists)
 
 
 def _table(rows: Any, lists: int) -> AnyArray:

@@ -62,8 +62,8 @@ def metrics(request: Request, settings: InSettings) -> Response:
     # behind a proxy everybody seems to come from the machine itself
     if settings.proxy is not None or not is_loopback(request.scope[CLIENT]):
         allowed(person_of(request), Role.admin)
-    held: Metrics = request.app.state.metrics
-    return Response(held.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    counted: Metrics = request.app.state.metrics
+    return Response(counted.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 @router.get("/api/jobs", responses=problems())
@@ -81,7 +81,7 @@ def cancel_job(person: Admin, workspace: InWorkspace, id: Id) -> JobRecord:
 @router.post("/api/jobs/{id}/retry", status_code=201, responses=problems(404, 409))
 def retry_job(person: Admin, workspace: InWorkspace, id: Id) -> JobRecord:
     """Try again what a failed job was for; the new job."""
-    return workspace.retry_job(id)
+    return workspace.retry_job(id, person)
 
 
 @router.post(
@@ -96,15 +96,15 @@ def backup(person: Admin, workspace: InWorkspace) -> StreamingResponse:
     """The whole workspace as one file, for `cual serve NEW --restore FILE`."""
     file = workspace.uploads / f"{uuid.uuid4().hex}.backup"
     try:
-        held = workspace.backup(file).open("rb")
+        packed = workspace.backup(file, person).open("rb")
     finally:
         file.unlink(missing_ok=True)  # it stays until it is closed, which it is however the request ends
     name = f"cual-{datetime.now(UTC):%Y%m%d-%H%M%S}.backup"
     headers = {
         "Content-Disposition": f'attachment; filename="{name}"',
-        "Content-Length": str(os.fstat(held.fileno()).st_size),
+        "Content-Length": str(os.fstat(packed.fileno()).st_size),
     }
-    return StreamingResponse(_parts(held), headers=headers, media_type="application/octet-stream")
+    return StreamingResponse(_parts(packed), headers=headers, media_type="application/octet-stream")
 
 
 def _parts(file: IO[bytes]) -> Iterator[bytes]:
@@ -116,8 +116,8 @@ def _parts(file: IO[bytes]) -> Iterator[bytes]:
 @router.get("/api/openapi.json", include_in_schema=False)
 def description(request: Request, person: Reader) -> JSONResponse:
     """This API, as OpenAPI describes it."""
-    held: dict[str, Any] = request.app.openapi()
-    return JSONResponse(held)
+    described: dict[str, Any] = request.app.openapi()
+    return JSONResponse(described)
 
 
 def _database_answers(workspace: Workspace) -> bool:

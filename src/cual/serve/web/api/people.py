@@ -50,7 +50,7 @@ def people(person: Admin, accounts: InAccounts) -> list[PersonRecord]:
 @router.post("", status_code=201, responses=problems(409))
 def add_person(person: Admin, accounts: InAccounts, new: NewPerson) -> PersonRecord:
     """Add somebody. They sign in with a token that is made for them next."""
-    return accounts.add_person(new.name, new.role)
+    return accounts.add_person(new.name, new.role, by=person)
 
 
 @router.get("/{id}", responses=problems(404))
@@ -61,13 +61,13 @@ def one_person(person: Admin, accounts: InAccounts, id: Id) -> PersonRecord:
 @router.patch("/{id}", responses=problems(404, 409))
 def change_person(person: Admin, accounts: InAccounts, id: Id, change: Change) -> PersonRecord:
     """Give another role, lock out (`active: false`, which ends all sessions) or let in again."""
-    return accounts.change_person(id, change.role, change.active)
+    return accounts.change_person(id, change.role, change.active, by=person)
 
 
 @router.delete("/{id}/sessions", status_code=204, responses=problems(404))
 def end_sessions(person: Admin, accounts: InAccounts, id: Id) -> None:
     """Sign somebody out everywhere."""
-    accounts.end_sessions(id)
+    accounts.end_sessions(id, by=person)
 
 
 @router.get("/{id}/tokens", responses=problems(404))
@@ -80,7 +80,7 @@ def tokens(person: Admin, accounts: InAccounts, id: Id) -> list[TokenRecord]:
 def new_token(person: Admin, accounts: InAccounts, settings: InSettings, id: Id, new: NewToken) -> MadeToken:
     """Make a one-time sign-in token, or one for programs (`kind: api`)."""
     lifetime = LIFETIMES[new.kind] if new.days is None else timedelta(days=new.days)
-    record, secret = accounts.new_token(id, new.kind, lifetime, new.note or "")
+    record, secret = accounts.new_token(id, new.kind, lifetime, new.note or "", by=person)
     address = f"{settings.url}/sign-in?token={secret}" if new.kind == "sign-in" else None
     return MadeToken(record, secret, address)
 
@@ -88,4 +88,4 @@ def new_token(person: Admin, accounts: InAccounts, settings: InSettings, id: Id,
 @router.delete("/{id}/tokens/{token}", responses=problems(404))
 def revoke(person: Admin, accounts: InAccounts, id: Id, token: Id) -> TokenRecord:
     """Make a token useless."""
-    return accounts.revoke(id, token)
+    return accounts.revoke(id, token, by=person)

@@ -11,7 +11,7 @@ from fastapi.responses import FileResponse, Response
 from pydantic import AfterValidator, Field, StrictInt, StrictStr, TypeAdapter, ValidationError
 
 from cual.errors import BadFile, ForeignFile, TooLarge
-from cual.serve.rules.records import PoolRecord
+from cual.serve.rules.records import Person, PoolRecord
 from cual.serve.rules.workspace import Workspace
 from cual.serve.web import arrays, uploads
 from cual.serve.web.api.common import (
@@ -110,12 +110,12 @@ async def add_pool(request: Request, person: Admin, workspace: InWorkspace, sett
     """Make a pool of uploaded files, or of a path under an allowed root. A worker makes it ready."""
     kind = request.headers.get("content-type", "")
     if kind.partition(";")[0].strip().lower() == "application/json":
-        said = _valid(FromPath, body=await _small_body(request, settings.limits))
-        path = _under_root(workspace, Path(said.path))
-        return await run_in_threadpool(workspace.add_pool, said.name, path, said.agent)
+        wanted = _valid(FromPath, body=await _small_body(request, settings.limits))
+        path = _under_root(workspace, Path(wanted.path))
+        return await run_in_threadpool(workspace.add_pool, wanted.name, path, wanted.agent, person)
     async with uploads.arriving(workspace.uploads) as folder:
         form = await uploads.receive(request.stream(), kind, folder, settings.limits)
-        return await run_in_threadpool(_from_form, workspace, form, folder, settings.limits)
+        return await run_in_threadpool(_from_form, workspace, person, form, folder, settings.limits)
 
 
 @router.get("/{id}", responses=problems(404))
@@ -126,7 +126,7 @@ def pool(person: Reader, workspace: InWorkspace, id: Id) -> PoolRecord:
 @router.delete("/{id}", status_code=204, responses=problems(404, 409))
 def delete_pool(person: Admin, workspace: InWorkspace, id: Id) -> None:
     """Remove a pool and its files. Refused while an adaptation needs it, whatever its state."""
-    workspace.delete_pool(id)
+    workspace.delete_pool(id, person)
 
 
 @router.get("/{id}/skipped", responses=problems(404))
@@ -183,18 +183,18 @@ def _under_root(workspace: Workspace, path: Path) -> Path:
     if path.is_absolute():
         return path
     roots = workspace.home.roots
-    found = (root / path for root in roots if (root / path).resolve().is_relative_to(root))
-    return next((p for p in found if p.exists()), (roots[0] if roots else Path("/")) / path)
+    candidates = (root / path for root in roots if (root / path).resolve().is_relative_to(root))
+    return next((p for p in candidates if p.exists()), (roots[0] if roots else Path("/")) / path)
 
 
-def _from_form(workspace: Workspace, form: Upload, folder: Path, limits: Limits) -> PoolRecord:
-    said: FromForm = _valid(FromForm, fields=form.fields)
-    workspace.agent(said.agent)
+def _from_form(workspace: Workspace, person: Person, form: Upload, folder: Path, limits: Limits) -> PoolRecord:
+    wanted: FromForm = _valid(FromForm, fields=form.fields)
+    workspace.agent(wanted.agent)
     kinds = {file.kind for file in form.files}
     if not form.files:
         raise BadFile("the form has no files")
     if kinds == {"picture"}:
-        return workspace.add_pool(said.name, folder, said.agent)
+        return workspace.add_pool(wanted.name, folder, wanted.agent, person)
     if len(form.files) > 1:
         raise ForeignFile(
             "send pictures, or one .npz or .npy of features, or one CSV of texts; not several kinds"
@@ -204,4 +204,4 @@ def _from_form(workspace: Workspace, form: Upload, folder: Path, limits: Limits)
         arrays.check_npz(file.path, limits.unpacked)
     elif file.kind == "npy":
         arrays.check_npy(file.path)
-    return workspace.add_pool(said.name, file.path, said.agent)
+    return workspace.add_pool(wanted.name, file.path, wanted.agent, person)

@@ -86,14 +86,14 @@ def lend(person: Annotator, workspace: InWorkspace, id: Id, wanted: Lend) -> lis
 @router.post("/give-back", status_code=204, responses=problems(404))
 def give_back(person: Annotator, workspace: InWorkspace, id: Id, given: GiveBack) -> None:
     """Leave questions to somebody else."""
-    workspace.give_back(id, person, given.questions)
+    workspace.pass_on(id, person, given.questions)
 
 
 @router.post("/answers", responses=problems(404, 409))
-def answer(person: Annotator, workspace: InWorkspace, id: Id, said: Answers) -> AdaptationRecord:
+def answer(person: Annotator, workspace: InWorkspace, id: Id, body: Answers) -> AdaptationRecord:
     """Answer questions, all or none of them. Saying the same again changes nothing; saying else corrects."""
-    given = {int(key): SKIP if label is None else label for key, label in said.answers.items()}
-    return workspace.answer(id, person, given, grace=said.grace)
+    given = {int(key): SKIP if label is None else label for key, label in body.answers.items()}
+    return workspace.answer(id, person, given, grace=body.grace)
 
 
 @router.post("/undo", responses=problems(404, 409))
@@ -103,11 +103,11 @@ def undo(person: Annotator, workspace: InWorkspace, id: Id) -> QuestionRecord:
 
 
 @router.post("/settle", responses=problems(404, 409))
-def settle(person: Annotator, workspace: InWorkspace, id: Id, said: Settle) -> QuestionRecord:
+def settle(person: Annotator, workspace: InWorkspace, id: Id, body: Settle) -> QuestionRecord:
     """Settle a disagreement: from now on this label counts."""
-    if workspace.question(said.question).adaptation != id:
-        raise NotFound(f"adaptation {id} has no question {said.question}")
-    return workspace.settle(said.question, person, SKIP if said.label is None else said.label)
+    if workspace.question(body.question).adaptation != id:
+        raise NotFound(f"adaptation {id} has no question {body.question}")
+    return workspace.settle(body.question, person, SKIP if body.label is None else body.label)
 
 
 @router.get("/pseudo-labels", responses=problems(404))
@@ -126,6 +126,6 @@ def pseudo_labels(
 
 
 @router.post("/reviews", status_code=204, responses=problems(404, 409))
-def review(person: Annotator, workspace: InWorkspace, id: Id, said: Reviews) -> None:
+def review(person: Annotator, workspace: InWorkspace, id: Id, body: Reviews) -> None:
     """Confirm pseudo-labels, or reject them, which sends the samples back to the pool."""
-    workspace.review(id, person, {int(row): verdict for row, verdict in said.reviews.items()})
+    workspace.review(id, person, {int(row): verdict for row, verdict in body.reviews.items()})

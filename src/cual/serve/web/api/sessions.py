@@ -67,9 +67,9 @@ def sign_in_by_form(request: Request, token: Annotated[str, Form(max_length=500)
 
 
 @router.post("/api/sign-in", responses=problems())
-def sign_in(request: Request, response: Response, said: SignIn) -> Me:
+def sign_in(request: Request, response: Response, given: SignIn) -> Me:
     """Exchange a one-time token for a session in a cookie."""
-    visitor = _exchange(request, said.token)
+    visitor = _exchange(request, given.token)
     if isinstance(visitor, Response):
         return visitor  # pyright: ignore[reportReturnType]
     _set_cookies(request, response, *visitor)
@@ -83,7 +83,7 @@ def sign_out(request: Request, response: Response, person: Reader) -> None:
     accounts: Accounts = request.app.state.accounts
     session = session_of(request)
     if session is not None:
-        accounts.sign_out(session)
+        accounts.sign_out(session, by=person)
     for name in request.app.state.cookies:
         response.delete_cookie(name, path="/")
 

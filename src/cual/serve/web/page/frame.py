@@ -56,6 +56,7 @@ def frame(viewer: Viewer, title: str, tabs: dict[str, str] | None = None, here: 
             with El("div", classes="who"):
                 if viewer.may(Role.admin):
                     link("People", "/people", "soft")
+                    link("Audit", "/audit", "soft")
                 El("span", viewer.person.name, "wrap", title=f"Role: {viewer.person.role}")
                 _theme_button(dark, viewer, changed)
                 _sign_out(viewer)

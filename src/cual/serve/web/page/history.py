@@ -115,9 +115,10 @@ class History:
         sure = f"Make version {number} the one that predicts? Nothing is deleted, and you can come back."
         if not await confirmed(sure, "Roll back"):
             return
-        if await tried(self._viewer.now, Role.admin) is None:
+        person = await tried(self._viewer.now, Role.admin)
+        if person is None:
             return
-        await tried(self._viewer.workspace.roll_back, self._id, number)
+        await tried(self._viewer.workspace.roll_back, self._id, number, person)
         await self.refresh()
 
 

@@ -81,9 +81,10 @@ class People:
                 El("option", role, value=role, selected="" if role == person.role else None)
 
         async def change(event: GenericEventArguments) -> None:
-            if event.args not in list(Role) or await tried(self._viewer.now, Role.admin) is None:
+            admin = await tried(self._viewer.now, Role.admin)
+            if event.args not in list(Role) or admin is None:
                 return
-            await tried(self._accounts.change_person, person.id, Role(event.args), None)
+            await tried(self._accounts.change_person, person.id, Role(event.args), None, by=admin)
             await self.draw()
 
         choice.on("change", change, js_handler="(event) => emit(event.target.value)")
@@ -92,21 +93,23 @@ class People:
         name = await tried(check_name, self._name.value or "", "the name")
         if name is None:
             return
-        if await tried(self._viewer.now, Role.admin) is None:
+        admin = await tried(self._viewer.now, Role.admin)
+        if admin is None:
             return
-        person = await tried(self._accounts.add_person, name, Role(self._role.value))
+        person = await tried(self._accounts.add_person, name, Role(self._role.value), by=admin)
         if person is not None:
             self._name.value = ""
             await self.draw()
             await self._token(person, "sign-in")
 
     async def _token(self, person: PersonRecord, kind: TokenKind) -> None:
-        if await tried(self._viewer.now, Role.admin) is None:
+        admin = await tried(self._viewer.now, Role.admin)
+        if admin is None:
             return
-        made = await tried(self._accounts.new_token, person.id, kind)
-        if made is None:
+        token = await tried(self._accounts.new_token, person.id, kind, by=admin)
+        if token is None:
             return
-        record, secret = made
+        record, secret = token
         address = f"{self._viewer.settings.url}/sign-in?token={secret}" if kind == "sign-in" else secret
         what = "This address lets in once" if kind == "sign-in" else "This token is for programs"
         with ui.dialog() as dialog, El("div", classes="card"):
@@ -124,6 +127,7 @@ class People:
         sure = f"Lock {person.name} out? All their sessions end at once."
         if person.active and not await confirmed(sure, "Lock out"):
             return
-        if await tried(self._viewer.now, Role.admin) is not None:
-            await tried(self._accounts.change_person, person.id, None, not person.active)
+        admin = await tried(self._viewer.now, Role.admin)
+        if admin is not None:
+            await tried(self._accounts.change_person, person.id, None, not person.active, by=admin)
             await self.draw()

@@ -85,7 +85,7 @@ class QuestionDesk:
         here = (self._workspace, self._record.id)
         desks.leave(*here, self)
         if self._answers and len(self._board) and self.person.id not in desks.held(*here):
-            await asked(self._workspace.give_back, self._record.id, self.person, self._board.ids)
+            await asked(self._workspace.pass_on, self._record.id, self.person, self._board.ids)
 
     async def refresh(self, record: AdaptationRecord) -> None:
         """Show what the workspace says now; asked again, for an answer may have come in while we waited."""
@@ -121,7 +121,7 @@ class QuestionDesk:
         surplus = too_many(record.open, held, self.person.id)
         if surplus:
             handed = self._board.ids[-surplus:]
-            await asked(self._workspace.give_back, record.id, self.person, handed)
+            await asked(self._workspace.pass_on, record.id, self.person, handed)
             self._board.remove(handed)
             self._note.say(f"{len(handed)} questions went to somebody else.")
         elif len(self._board) < min(n, record.open) or now - self._looked > _LOOK_AGAIN:
@@ -189,7 +189,7 @@ class QuestionDesk:
         elif not ids:
             self._say("Nothing is selected.")
         elif act.verb == "skip":
-            await asked(self._workspace.give_back, self._record.id, self.person, ids)
+            await asked(self._workspace.pass_on, self._record.id, self.person, ids)
             self._board.remove(ids)
             self._say(f"{_many(ids)} left for later or for others.")
             await self._show_now()

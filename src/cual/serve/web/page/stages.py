@@ -72,13 +72,15 @@ class Stage:
         link("Start page", "/", "button")
 
     async def _finish(self) -> None:
-        if await tried(self._viewer.now, Role.admin) is not None:
-            await tried(self._viewer.workspace.finish, self._id)
+        person = await tried(self._viewer.now, Role.admin)
+        if person is not None:
+            await tried(self._viewer.workspace.finish, self._id, person)
             await self._again()
 
     async def _retry(self) -> None:
-        if await tried(self._viewer.now, Role.admin) is not None:
-            await tried(self._viewer.workspace.retry, self._id)
+        person = await tried(self._viewer.now, Role.admin)
+        if person is not None:
+            await tried(self._viewer.workspace.retry, self._id, person)
             await self._again()
 
     async def _again(self) -> None:

@@ -96,8 +96,11 @@ class Start:
 
     async def _drop(self, id: int) -> None:
         sure = "Give this adaptation up? Its answers stay in the database, but no version comes of it."
-        if await confirmed(sure, "Drop it") and await tried(self._viewer.now, Role.admin) is not None:
-            await tried(self._workspace.drop, id)
+        if not await confirmed(sure, "Drop it"):
+            return
+        person = await tried(self._viewer.now, Role.admin)
+        if person is not None:
+            await tried(self._workspace.drop, id, person)
             await self.refresh()
 
 

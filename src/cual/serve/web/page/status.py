@@ -1,6 +1,6 @@
 """The strip that is always visible: labels spent, this round's questions, what happens next, what is left."""
 
-from cual.serve.rules.records import AdaptationRecord, Progress
+from cual.serve.rules.records import AdaptationRecord, JobProgress
 from cual.serve.web.page.elements import El
 from cual.serve.web.page.frame import Frame
 
@@ -61,7 +61,7 @@ class Meter(El):
         if self._fill.style != style:
             self._fill.style(f"width: {share:.1%}")
 
-    def follow(self, progress: Progress | None) -> None:
+    def follow(self, progress: JobProgress | None) -> None:
         """A job's progress, or only that there is one."""
         if progress is not None and progress.total > 0:
             self.show(progress.done, progress.total)
@@ -79,7 +79,7 @@ def round_text(record: AdaptationRecord) -> str:
     return f"Round {record.round + 1}: {record.answered_in_round} of {record.asked_in_round} answered"
 
 
-def stage_text(progress: Progress | None) -> str:
+def stage_text(progress: JobProgress | None) -> str:
     if progress is None:
         return ""
     count = f" {progress.done} of {progress.total}" if progress.total > 1 else ""
