@@ -10,6 +10,7 @@ from hypothesis import settings
 
 from worlds import World, make_world
 
+os.environ["COLUMNS"] = "200"  # of the consoles, which are made when the command line is imported
 torch.set_num_threads(1)  # beside other jobs, two threads wait for each other most of the time
 
 

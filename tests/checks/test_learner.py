@@ -1,7 +1,8 @@
 """Every check of learners can fail: each one catches a learner that is broken in its way."""
 
 import itertools
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -11,11 +12,18 @@ from contracts import Breaks, expect_caught
 from cual.errors import BadOption
 from cual.heads import Ridge
 from cual.learners import Novelty, Prototypes
-from cual.learners.base import ByScore
 from cual.learners.novelty import NoveltyLearner
 from cual.uncertainty import Threshold
 
 breaks = Breaks()
+
+
+@dataclass(frozen=True)
+class Told:
+    """A detector that says what it is told."""
+
+    novelty: Callable[[torch.Tensor], torch.Tensor]
+    threshold: Threshold
 
 
 def learner(short_term: type) -> type:
@@ -242,7 +250,7 @@ class RefusesByAccident(Novelty):
 class OtherDetector(Novelty):
     def detector(self, agent, stds):
         plain = super().detector(agent, stds)
-        return ByScore(lambda X: self.changed(plain.novelty(X)), self.moved(plain.threshold))
+        return Told(lambda X: self.changed(plain.novelty(X)), self.moved(plain.threshold))
 
     def changed(self, novelty):
         return novelty
