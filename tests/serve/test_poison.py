@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from PIL import Image
 
 from cual import Agent, Pool
-from cual.encoders import encoders
+from cual.encoders import base, encoders
 from cual.encoders.images import ImageInput, open_image
 from cual.errors import BadFile, BadImage, Conflict, NotFound
 from cual.serve.jobs import decoding
@@ -520,8 +520,11 @@ def test_images_are_encoded_as_they_are_and_one_that_needs_too_much_is_left_out(
     monkeypatch: pytest.MonkeyPatch,
     tells: bool,
 ) -> None:
+    before = children()  # of the tests around this one
     encoder = Tiny(ImageInput(resize=24, crop=16), tells)
-    monkeypatch.setitem(encoders._members, encoder.fingerprint.partition("@")[0], lambda *_: encoder)
+    name = encoder.fingerprint.partition("@")[0]
+    monkeypatch.setitem(encoders._members, name, lambda *_: encoder)
+    monkeypatch.setattr(base, "BUILT_IN", base.BUILT_IN | {name})
     agent = Agent.fit(world.X[:, :12], world.y, encoder=encoder.fingerprint, **SMALL)
     data = tmp_path / "data" / "photos"
     files = [photo(data / f"{n}.png", n) for n in range(4)]
@@ -534,7 +537,7 @@ def test_images_are_encoded_as_they_are_and_one_that_needs_too_much_is_left_out(
     assert workspace.skipped(pool) == [{"source": "2.tiff", "reason": "needs more than 1 GiB to decode"}]
     expected = encoder.encode([encoder.prepare(open_image(file, 24)) for file in files])
     assert np.array_equal(np.asarray(pools.open_pool(workspace.home, pool).data), expected.astype(np.float16))
-    assert not children()
+    assert children() <= before, "no decoder is left"
 
 
 def test_a_picture_that_takes_too_long_is_refused_and_the_next_is_not(glutton: Path, tmp_path: Path) -> None:
