@@ -28,6 +28,7 @@ from cual.serve import jobs
 from cual.serve.crashes import Crash
 from cual.serve.home import Home
 from cual.serve.jobs import Claim
+from cual.serve.messages import exit_words
 from cual.serve.records import Progress
 
 LOOK = 0.05
@@ -197,15 +198,18 @@ class Keeper:
 
     def _cause(self, code: int, stalled: bool) -> str:
         if stalled:
-            return f"it made no progress for {_duration(self._patience)}"
+            return (
+                f"it made no progress for {_duration(self._patience)}. If it only needs longer, start the "
+                "service with more CUAL_PATIENCE, in seconds, then try again"
+            )
         if code == -signal.SIGKILL:
             return (
                 "it was killed, probably because it needs more memory than there is. Take a smaller pool or "
                 "give it more memory, then try again"
             )
         if code < 0:
-            return f"{signal.Signals(-code).name}, a fault in a library that it uses; the log may say more"
-        return f"it ended with code {code}; the log may say more"
+            return f"{exit_words(code)}, a fault in a library that it uses; the log may say more"
+        return f"it ended with {exit_words(code)}; the log may say more"
 
     def _blame(self, doing: Doing, cause: str) -> None:
         """Write down that the job which was under way, of several the innermost, ended the runner."""
