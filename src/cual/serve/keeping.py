@@ -123,11 +123,11 @@ class Keeper:
             status, stalled = self._watch(self._forked())
             doing = self._slip.read()
             code = os.waitstatus_to_exitcode(status)
-            if self._asked or self._is_orphan() or code == 0:
+            if self._asked or self._is_orphan():
                 self._give_back()
             elif doing is not None:
                 self._blame(doing, self._cause(code, stalled))
-            else:
+            elif code != 0:
                 return max(code, 1)  # it could not even begin: whoever started us decides when to try again
             if self._asked or self._is_orphan():
                 return 0
