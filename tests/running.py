@@ -63,9 +63,11 @@ def environment(database: str | None = None) -> dict[str, str]:
 
 
 @contextmanager
-def running(folder: Path, *arguments: str, database: str | None = None) -> Iterator[Running]:
+def running(
+    folder: Path, *arguments: str, database: str | None = None, program: tuple[str, ...] = (*CUAL, "serve")
+) -> Iterator[Running]:
     """`cual serve FOLDER …` on a free port, from when it answers; killed at the end if it has not ended."""
-    command = [*CUAL, "serve", str(folder), *arguments]
+    command = [*program, str(folder), *arguments]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(database)
     )

@@ -18,6 +18,7 @@ PAGES = {
     "answers": "/adaptations/{id}/answers",
     "history": "/agents/1",
     "people": "/people",
+    "audit": "/audit",
 }
 SIGNS = {
     "start": ".card h3",
@@ -27,6 +28,7 @@ SIGNS = {
     "answers": ".tile img",
     "history": "[data-version]",
     "people": "[data-person]",
+    "audit": "[data-audit]",
 }
 SHAPES = {
     "desk": {},

@@ -29,7 +29,7 @@ def test_every_app_of_a_process_shows_its_own_workspace(tmp_path: Path, name: st
 def test_strangers_see_no_page(tmp_path: Path) -> None:
     app = create_app(Workspace.open(tmp_path))
     with TestClient(app, base_url="http://127.0.0.1:8765", follow_redirects=False) as client:
-        for path in ("/", "/adaptations/1", "/people"):
+        for path in ("/", "/adaptations/1", "/people", "/audit"):
             answer = client.get(path, headers={"accept": "text/html"})
             assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in")
         assert client.get("/_nicegui_ws/socket.io/?EIO=4&transport=polling").status_code == 401

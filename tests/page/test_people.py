@@ -49,6 +49,8 @@ def test_a_reader_looks_and_cannot_answer(service: Any, window: Callable[..., An
     assert tile in seen.page.evaluate(TILES)
     seen.open("/people")
     assert "this needs the role admin" in seen.page.inner_text("body")
+    seen.open("/audit")
+    assert "this needs the role admin" in seen.page.inner_text("body")
     assert seen.page.goto(f"{seen.home}/adaptations/99999").status == 404
 
 
@@ -114,6 +116,16 @@ def test_an_administrator_invites_somebody(admin: Any, window: Callable[..., Any
     invited = window(address)
     invited.wait("() => document.querySelector('.who')?.innerText.includes('Ines')")
     assert invited.page.get_by_text("New adaptation").count() == 0
+    admin.page.get_by_role("button", name="Close").press("Enter")
+    admin.page.get_by_role("link", name="Audit").press("Enter")
+    first = admin.page.wait_for_selector("[data-audit]").inner_text()
+    assert "Ines" in first
+    assert "sign in" in first
+    admin.page.get_by_label("What").press("Enter")
+    admin.page.get_by_role("option", name="add person").click()
+    admin.wait("() => document.querySelector('[data-audit]')?.innerText.includes('add person')")
+    export = admin.page.get_by_role("link", name="All of it as CSV").get_attribute("href")
+    assert export == "/api/audit.csv?action=add+person"
 
 
 def test_an_administrator_begins_with_what_is_there(service: Any, admin: Any) -> None:

@@ -97,15 +97,16 @@ def test_a_pool_that_kills_its_worker_is_given_up_and_the_next_is_prepared(servi
     assert job.error == error
 
 
-def test_a_step_that_kills_its_worker_does_not_hold_up_other_adaptations(service: Service) -> None:
+@pytest.mark.parametrize("code", [9, 0])
+def test_a_step_that_ends_its_worker_does_not_hold_up_other_adaptations(service: Service, code: int) -> None:
     w = service.workspace
     poison, innocent = (w.start(service.agent, service.pool, 8, service.ann).id for _ in range(2))
-    with worker(w, advance=f"if claim.adaptation == {poison}: os._exit(9)"):
+    with worker(w, advance=f"if claim.adaptation == {poison}: os._exit({code})"):
         until(lambda: w.adaptation(innocent).state == "asking")
         until(lambda: w.adaptation(poison).state == "failed")
     record = w.adaptation(poison)
     assert "died 3 times while it worked out the next questions" in (record.error or "")
-    assert "ended with code 9" in (record.error or "")
+    assert f"ended with code {code}" in (record.error or "")
     assert "try again" in record.next
     w.retry(poison, OPERATOR)
     with worker(w):
@@ -127,6 +128,15 @@ def test_a_step_done_while_a_pool_is_prepared_is_blamed_and_not_the_pool(service
     assert job.crashes == 0
 
 
+def test_a_job_that_would_exit_has_failed(service: Service) -> None:
+    w = service.workspace
+    (pool,) = add_pools(service, 1)
+    with worker(w, prepare="raise SystemExit(3)") as running:
+        until(lambda: w.pool(pool).state == "failed")
+        assert running.poll() is None
+    assert (w.pool(pool).error, job_of(w, pool).failures) == ("SystemExit: 3", 5)
+
+
 @pytest.mark.parametrize("harm", ["time.sleep(600)", HOLD])
 def test_a_job_that_makes_no_progress_is_given_up(service: Service, harm: str) -> None:
     w = service.workspace
@@ -140,8 +150,8 @@ def test_a_job_that_makes_no_progress_is_given_up(service: Service, harm: str) -
 def test_a_job_that_tells_of_progress_may_take_as_long_as_it_likes(service: Service) -> None:
     w = service.workspace
     (pool,) = add_pools(service, 1)
-    harm = "for n in range(30):\n    progress('encoding', n, 100)\n    time.sleep(0.1)"
-    with worker(w, "--patience", "1", prepare=harm):
+    harm = "for n in range(50):\n    progress('encoding', n, 100)\n    time.sleep(0.1)"
+    with worker(w, "--patience", "4", prepare=harm):
         until(lambda: w.pool(pool).state == "ready")
     assert job_of(w, pool).crashes == 0
 
@@ -530,6 +540,7 @@ def test_images_are_encoded_as_they_are_and_one_that_needs_too_much_is_left_out(
     files = [photo(data / f"{n}.png", n) for n in range(4)]
     (data / "2.tiff").symlink_to(data / "real.bin")
     shutil.copyfile(glutton, data / "real.bin")
+    before = children()
     pool = workspace.add_pool("photos", data, workspace.add_agent("a", agent, OPERATOR).id, OPERATOR).id
     work_until_idle(workspace)
     record = workspace.pool(pool)

@@ -60,6 +60,8 @@ def _images() -> Any:
 
 def _limit(most_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with suppress(OSError):  # where the machine itself runs out of memory, this process goes before the worker
+        Path("/proc/self/oom_score_adj").write_text("800")
     with suppress(OSError, ValueError):
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + most_bytes, used + most_bytes))

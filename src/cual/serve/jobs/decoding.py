@@ -23,6 +23,7 @@ from cual.encoders.images import MOST_PIXELS, ImageInput, Pixels
 from cual.errors import BadFile, BadImage
 from cual.serve.jobs import thumbnails
 from cual.serve.jobs.decoder import ANSWER, BAD, GOOD, HEAD
+from cual.serve.rules.messages import exit_words
 
 Raw = Path | bytes
 """A picture that is not decoded: a file, or what is in one."""
@@ -148,7 +149,7 @@ class _Ended(Exception):
 
     def __init__(self, code: int) -> None:
         self.number = -code
-        super().__init__(signal.Signals(-code).name if code < 0 else f"code {code}")
+        super().__init__(exit_words(code))
 
 
 class _Decoder:

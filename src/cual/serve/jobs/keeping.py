@@ -27,6 +27,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from cual.serve.rules import jobs
 from cual.serve.rules.crashes import Crash
 from cual.serve.rules.jobs import Claim
+from cual.serve.rules.messages import exit_words
 from cual.serve.rules.records import JobProgress
 from cual.serve.storage.home import Home
 
@@ -122,11 +123,11 @@ class Keeper:
             status, stalled = self._watch(self._forked())
             doing = self._slip.read()
             code = os.waitstatus_to_exitcode(status)
-            if self._asked or self._is_orphan() or code == 0:
+            if self._asked or self._is_orphan():
                 self._give_back()
             elif doing is not None:
                 self._blame(doing, self._cause(code, stalled))
-            else:
+            elif code != 0:
                 return max(code, 1)  # it could not even begin: whoever started us decides when to try again
             if self._asked or self._is_orphan():
                 return 0
@@ -197,15 +198,18 @@ class Keeper:
 
     def _cause(self, code: int, stalled: bool) -> str:
         if stalled:
-            return f"it made no progress for {_duration(self._patience)}"
+            return (
+                f"it made no progress for {_duration(self._patience)}. If it only needs longer, start the "
+                "service with more CUAL_PATIENCE, in seconds, then try again"
+            )
         if code == -signal.SIGKILL:
             return (
                 "it was killed, probably because it needs more memory than there is. Take a smaller pool or "
                 "give it more memory, then try again"
             )
         if code < 0:
-            return f"{signal.Signals(-code).name}, a fault in a library that it uses; the log may say more"
-        return f"it ended with code {code}; the log may say more"
+            return f"{exit_words(code)}, a fault in a library that it uses; the log may say more"
+        return f"it ended with {exit_words(code)}; the log may say more"
 
     def _blame(self, doing: Doing, cause: str) -> None:
         """Write down that the job which was under way, of several the innermost, ended the runner."""

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -227,29 +227,36 @@ def _refuse_links_out(path: Path, root: Path) -> None:
 
 
 def _write_map(folder: Path, pool: Pool, progress: Progress) -> None:
-    progress("map", 0, 1)
-    xy = projection(pool)
+    progress("map", 0, 3 * len(pool))
+    xy = projection(pool, progress)
     storage.write(folder / views.MAP, "map", {}, {"xy": torch.from_numpy(xy)})
 
 
-def projection(pool: Pool) -> AnyArray:
+def projection(pool: Pool, progress: Progress | None = None) -> AnyArray:
     """The two directions in which the pool varies most (PCA), (n, 2) float32, each scaled to −1 … 1."""
-    rows, width = np.arange(len(pool)), pool.width
-    mean = sum((X.double().sum(dim=0) for X in _parts(pool)), torch.zeros(width, dtype=torch.float64)) / len(
-        pool
-    )
+    width = pool.width
+    total = torch.zeros(width, dtype=torch.float64)
+    for part in _parts(pool, 0, progress):
+        total += part.double().sum(dim=0)
+    mean = total / len(pool)
     spread = torch.zeros(width, width, dtype=torch.float64)
-    for X in _parts(pool):
-        centred = X.double() - mean
+    for part in _parts(pool, 1, progress):
+        centred = part.double() - mean
         spread += centred.T @ centred
     _, vectors = torch.linalg.eigh(spread)
     axes = torch.zeros(width, 2, dtype=torch.float64)
     axes[:, : min(2, width)] = vectors.flip(1)[:, :2]
-    xy = torch.cat([(X.double() - mean) @ axes for _, X in pool.chunks(rows)])
+    xy = torch.cat([(part.double() - mean) @ axes for part in _parts(pool, 2, progress)])
     signs = torch.sign(xy.gather(0, xy.abs().argmax(dim=0)[None]))[0]  # eigenvectors have no sign of their own
     xy = xy * torch.where(signs == 0, 1.0, signs)
     return (xy / xy.abs().max(dim=0).values.clamp(min=1e-12)).float().numpy()
 
 
-def _parts(pool: Pool) -> Iterable[torch.Tensor]:
-    return (X for _, X in pool.chunks(np.arange(len(pool))))
+def _parts(pool: Pool, earlier: int, progress: Progress | None) -> Iterator[torch.Tensor]:
+    """All rows, some at a time; `earlier` is how often they were gone through before, of three times."""
+    done = earlier * len(pool)
+    for _, part in pool.chunks(np.arange(len(pool))):
+        yield part
+        done += len(part)
+        if progress is not None:
+            progress("map", done, 3 * len(pool))

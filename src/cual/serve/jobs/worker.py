@@ -63,18 +63,18 @@ class Worker:
         log.info("job begins", extra={"fields": asdict(claim)})
         self._note(claim)
         try:
-            with _Heart(self._home, claim, self._runner is not None) as heart:
+            with _Heart(self._home, claim, self._runner) as heart:
                 WORK[claim.kind](self._home, claim, self._reporter(claim, heart))
         except GiveUp:
             self._leave(claim)
         except OperationalError:  # the database is gone, or was too busy: the job is not to blame
             with contextlib.suppress(SQLAlchemyError):
                 self._leave(claim)
-            raise
-        except Exception as error:
-            self._failed(claim, error)
-        finally:
             self._note(None)
+            raise
+        except (Exception, SystemExit) as error:
+            self._failed(claim, error)
+        self._note(None)
         return True
 
     def run_until_idle(self) -> None:
@@ -126,7 +126,7 @@ class Worker:
         if claim.pool is not None:
             pools.forget(self._home, claim.pool)
 
-    def _failed(self, claim: Claim, error: Exception) -> None:
+    def _failed(self, claim: Claim, error: Exception | SystemExit) -> None:
         expected = isinstance(error, CualError)
         message = str(error) if expected else f"{type(error).__name__}: {error}"
         fields = {"fields": {**asdict(claim), "error": message}}
@@ -139,10 +139,10 @@ class Worker:
 class _Heart:
     """Tells the database now and then that a job is being worked on, and how far it is."""
 
-    def __init__(self, home: Home, claim: Claim, may_exit: bool) -> None:
+    def __init__(self, home: Home, claim: Claim, runner: Runner | None) -> None:
         self.progress: JobProgress | None = None
         self.lost = False
-        self._home, self._claim, self._may_exit = home, claim, may_exit
+        self._home, self._claim, self._runner = home, claim, runner
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._beat, name=f"heart of job {claim.job}", daemon=True)
 
@@ -165,8 +165,13 @@ class _Heart:
                 log.warning("no heartbeat: %s", type(error).__name__)
             if not self.lost:
                 had = time.monotonic()
-            elif self._may_exit and time.monotonic() - had > LEAVING:
+            elif self._is_under_way() and time.monotonic() - had > LEAVING:
                 os._exit(0)  # it does not listen, and nobody wants what it computes; the keeper begins anew
+
+    def _is_under_way(self) -> bool:
+        """Whether this is what a runner is at, and not a job that is done in between."""
+        doing = None if self._runner is None else self._runner.slip.read()
+        return doing is not None and doing.claim == self._claim
 
 
 def work_once(workspace: Workspace) -> bool:

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import IO
@@ -25,6 +25,8 @@ from fastapi import FastAPI
 
 from cual.errors import BadOption, FolderInUse
 from cual.serve.operations.logs import LogFormat
+from cual.serve.web.security.connections import Listener
+from cual.serve.web.security.http_limits import ConnectionLimits, LimitedHttp
 from cual.serve.web.settings import Settings
 from cual.storage import write_bytes
 
@@ -176,7 +178,27 @@ def listen(host: str, port: int | None, default: int = 8765) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """Ends in good order when asked to, and lets whoever called it clean up as well."""
+    """Ends in good order when asked to, and lets whoever called it clean up as well. It accepts connections
+    within limits."""
+
+    def __init__(self, config: uvicorn.Config, limits: ConnectionLimits) -> None:
+        super().__init__(config)
+        self._limits = limits
+        self._listener: Listener | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=[])  # uvicorn is to accept nothing itself
+        self._listener = Listener(self._limits, self._protocol, self.config.ssl)
+        for listening in sockets or ():
+            self._listener.start(listening)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._listener is not None:
+            self._listener.stop()
+        await super().shutdown(sockets)
+
+    def _protocol(self) -> LimitedHttp:
+        return LimitedHttp(self.config, self.server_state, self.lifespan.state, limits=self._limits)
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -199,6 +221,7 @@ def run(
     worker: Worker,
     tls: tuple[Path, Path] | None = None,
     started: Callable[[], None] = lambda: None,
+    limits: ConnectionLimits | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; then answer what has come in, end the worker, and return.
 
@@ -210,9 +233,16 @@ def run(
         Files of the certificate and of its key.
     started
         Called when requests are answered.
+    limits
+        Of connections and of what comes on them.
     """
+    limits = limits or ConnectionLimits()
+    if settings.proxy is not None:
+        limits = replace(limits, per_address=limits.connections)  # everybody comes from the proxy's
     config = uvicorn.Config(
         app,
+        http=LimitedHttp,
+        ws="websockets-sansio",
         log_config=None,
         access_log=False,
         server_header=False,
@@ -220,10 +250,10 @@ def run(
         ssl_certfile=None if tls is None else str(tls[0]),
         ssl_keyfile=None if tls is None else str(tls[1]),
         timeout_graceful_shutdown=_END_SECONDS,
-        timeout_keep_alive=30,
+        timeout_keep_alive=limits.idle_seconds,
         ws_max_size=4 * 2**20,
     )
-    server = _Server(config)
+    server = _Server(config, limits)
     worker.start()
     watch = threading.Thread(target=_when_started, args=(server, started), daemon=True)
     watch.start()

@@ -1,6 +1,7 @@
-"""Error messages as everybody may read them: without where things lie on this machine."""
+"""Error messages as everybody may read them: without where things lie on this machine; and words for ends."""
 
 import re
+import signal
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -29,6 +30,17 @@ def without_paths(text: str, known: Iterable[Path] = ()) -> str:
             text = text.replace(folder, "/known")
     text = _QUOTED.sub(lambda match: match["mark"] + _last(match["path"]) + match["mark"], text)
     return _BARE.sub(lambda match: _last(match[0]), text)
+
+
+def exit_words(code: int) -> str:
+    """How a process ended, of its exit status as Python has it.
+
+    >>> exit_words(-11), exit_words(-63), exit_words(3)
+    ('SIGSEGV', 'signal 63', 'code 3')
+    """
+    if code >= 0:
+        return f"code {code}"
+    return next((known.name for known in signal.Signals if known == -code), f"signal {-code}")
 
 
 def _last(path: str) -> str:
