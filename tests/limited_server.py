@@ -7,11 +7,11 @@ import json
 import sys
 from pathlib import Path
 
-from cual.serve import supervisor
+from cual.serve.operations import supervisor
+from cual.serve.rules.workspace import Workspace
 from cual.serve.web.app import create_app
 from cual.serve.web.security.http_limits import ConnectionLimits
 from cual.serve.web.settings import Settings
-from cual.serve.rules.workspace import Workspace
 
 
 class NoWorker(supervisor.Worker):

@@ -288,7 +288,7 @@ class Agent:
     def device(self) -> torch.device:
         return self.replay.X.device
 
-    @property
+    @cached_property
     def threshold(self) -> Threshold:
         """Above which `novelty` speaks for a class that is not known; from the validation set."""
         return self._detector.threshold

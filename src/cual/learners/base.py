@@ -5,7 +5,6 @@ The learners are beside this file. Whom to ask and what to believe is decided el
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -141,7 +140,7 @@ class ByScore:
     validation: Tensor
     stds: float
 
-    @cached_property
+    @property
     def threshold(self) -> Threshold:
         return t_inner(self.novelty(self.validation), self.stds)
 

@@ -6,7 +6,6 @@ Here is measured; what the measures make of a sample is decided in `competition`
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -68,7 +67,7 @@ class KnownSpace:
         self._validation = self._sum(views)
         self._false_alarms = part.false_alarms
 
-    @cached_property
+    @property
     def threshold(self) -> Threshold:
         """What the share `false_alarms` of known validation samples exceeds, at most."""
         return at_rate(self._validation, self._false_alarms)

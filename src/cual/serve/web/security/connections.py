@@ -1,4 +1,4 @@
-"""Who may connect: how many in all, and from one address. Limits of one request: `cual.serve.web.security.http_limits`.
+"""Who may connect: how many in all, and from one address. Limits of one request are in `http_limits`.
 
 Connections are accepted here and not by uvicorn, which knows of one only after its TLS handshake: those that
 never finish it would be counted by nobody.

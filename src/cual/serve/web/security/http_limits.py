@@ -1,4 +1,4 @@
-"""How much of a request may come, and how slowly, until it is ended. Who may connect: `cual.serve.web.security.connections`.
+"""How much of a request may come, and how slowly, until it is ended. Who may connect is in `connections`.
 
 uvicorn's parser keeps an unfinished header for ever, adds to it in quadratic time, and queues requests without
 end; whoever sends one need not have signed in, and with TLS of our own there is no proxy that would stop them.
