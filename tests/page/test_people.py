@@ -121,7 +121,7 @@ def test_an_administrator_invites_somebody(admin: Any, window: Callable[..., Any
     first = admin.page.wait_for_selector("[data-audit]").inner_text()
     assert "Ines" in first
     assert "sign in" in first
-    admin.page.get_by_label("What").press("Enter")
+    admin.page.get_by_role("combobox", name="What").press("Enter")
     admin.page.get_by_role("option", name="add person").click()
     admin.wait("() => document.querySelector('[data-audit]')?.innerText.includes('add person')")
     export = admin.page.get_by_role("link", name="All of it as CSV").get_attribute("href")
