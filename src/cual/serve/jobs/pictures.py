@@ -54,7 +54,7 @@ def given(folder: Path) -> Iterator[Item]:
         yield row, f"row {row}", folder / pools.SOURCE / str(row)
 
 
-def found(folder: Path, path: Path, root: Path) -> Iterator[Item]:
+def under(folder: Path, path: Path, root: Path) -> Iterator[Item]:
     """The image files that rows of a features folder were made of, where they are there and may be read."""
     for row, name in enumerate(FeaturesFolder.open(folder / pools.FEATURES_FOLDER).sources):
         file = Path(name) if name else None

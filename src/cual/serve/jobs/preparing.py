@@ -57,7 +57,7 @@ def prepare(home: Home, claim: Claim, progress: Progress) -> None:
         check_width(pool.width, agent.width, "pool")
         if kind == "pictures":
             given = row.source["given"]
-            items = pictures.given(folder) if given else pictures.found(folder, *_where(folder, row.source))
+            items = pictures.given(folder) if given else pictures.under(folder, *_where(folder, row.source))
             skipped += pictures.write(folder, items, decoders, progress)
             decoders.check()
     _write_map(folder, pool, progress)
@@ -103,7 +103,7 @@ def _features(
     if is_features_folder(path):
         _refuse_links_out(path, root)
         _copy_folder(path, folder / pools.FEATURES_FOLDER, progress)
-        seen = next(pictures.found(folder, path, root), None)
+        seen = next(pictures.under(folder, path, root), None)
         return "features" if seen is None else "pictures", []
     if is_features(path):
         _check_unpacked(path)

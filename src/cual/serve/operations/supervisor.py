@@ -138,10 +138,10 @@ def claimed(folder: Path) -> Generator[Callable[[str], None]]:
             at = f" at {known.url}" if known is not None else ""
             raise FolderInUse(f"{folder} is being served already{at}")
 
-        def told(url: str) -> None:
+        def announce(url: str) -> None:
             write_bytes(folder / _WHERE, json.dumps({"url": url, "pid": os.getpid()}).encode())
 
-        yield told
+        yield announce
 
 
 def _locked(lock: IO[str]) -> bool:
@@ -163,17 +163,17 @@ def listen(host: str, port: int | None, default: int = 8765) -> socket.socket:
     except socket.gaierror:
         raise BadOption(f"--host {host}: no such address on this machine") from None
     for candidate in [port] if port is not None else [*range(default, default + _PORTS_TRIED), 0]:
-        held = socket.socket(family, socket.SOCK_STREAM)
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            held.bind((address[0], candidate))
-            held.listen(128)  # so that the next one who asks for this port sees that it is taken
+            listener.bind((address[0], candidate))
+            listener.listen(128)  # so that the next one who asks for this port sees that it is taken
         except OSError as error:
-            held.close()
+            listener.close()
             if port is not None:
                 raise BadOption(f"--port {port}: {error.strerror}; give another one, or none") from None
             continue
-        return held
+        return listener
     raise BadOption(f"--host {host}: no port is free")
 
 
@@ -217,7 +217,7 @@ class _Server(uvicorn.Server):
 def run(
     app: FastAPI,
     settings: Settings,
-    held: socket.socket,
+    listener: socket.socket,
     worker: Worker,
     tls: tuple[Path, Path] | None = None,
     started: Callable[[], None] = lambda: None,
@@ -227,7 +227,7 @@ def run(
 
     Parameters
     ----------
-    held
+    listener
         The socket to serve on.
     tls
         Files of the certificate and of its key.
@@ -258,7 +258,7 @@ def run(
     watch = threading.Thread(target=_when_started, args=(server, started), daemon=True)
     watch.start()
     try:
-        server.run(sockets=[held])
+        server.run(sockets=[listener])
     finally:
         worker.end()
 

@@ -99,7 +99,7 @@ class Loaded:
 
     def __init__(self, home: Home) -> None:
         self._home = home
-        self._held: OrderedDict[tuple[int, int], Agent] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, int], Agent] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, agent: int, version: int | None = None) -> Agent:
@@ -108,14 +108,14 @@ class Loaded:
             version = one(self._home, agent).version
         key = (agent, version)
         with self._lock:
-            if key in self._held:
-                self._held.move_to_end(key)
-                return self._held[key]
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
         loaded = load(self._home, agent, version)
         with self._lock:
-            self._held[key] = loaded
-            while len(self._held) > KEPT:
-                self._held.popitem(last=False)
+            self._kept[key] = loaded
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
         return loaded
 
 

@@ -143,7 +143,7 @@ def failed(home: Home, claim: Claim, error: str, for_good: bool) -> bool:
     """Write down that an attempt ended in an error; whether that was the last one."""
     error = _readable(home, error)
     with home.database.writing() as connection:
-        row = _held(connection, claim)
+        row = _still_ours(connection, claim)
         if row is None:
             return False
         failures = row.failures + 1
@@ -159,7 +159,7 @@ def failed(home: Home, claim: Claim, error: str, for_good: bool) -> bool:
 def crashed(home: Home, claim: Claim, crash: Crash) -> bool:
     """Write down that the process which did a job is gone; whether that was the last time."""
     with home.database.writing() as connection:
-        row = _held(connection, claim)
+        row = _still_ours(connection, claim)
         if row is None:
             return False
         verdict = crashes.judge(row.kind, row.crashes, row.mark, crash)
@@ -190,7 +190,7 @@ def call_off(home: Home, job: int, person: Person) -> JobRecord:
         return _record(one_row(connection, wanted, f"job {job}"))
 
 
-def _held(connection: Connection, claim: Claim) -> Row[Any] | None:
+def _still_ours(connection: Connection, claim: Claim) -> Row[Any] | None:
     """The row of a job, locked, if the claim still holds."""
     _lock_owner(connection, claim)
     return connection.execute(sa.select(db.jobs).where(_mine(claim)).with_for_update()).one_or_none()

@@ -73,7 +73,7 @@ class Views:
 
     def __init__(self, home: Home) -> None:
         self._home = home
-        self._held: OrderedDict[tuple[int, str], View] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, str], View] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, adaptation: int) -> View | None:
@@ -85,17 +85,17 @@ class Views:
                 return None
             key = (adaptation, folder)
             with self._lock:
-                if key in self._held:
-                    self._held.move_to_end(key)
-                    return self._held[key]
+                if key in self._kept:
+                    self._kept.move_to_end(key)
+                    return self._kept[key]
             try:
                 view = _read(self._home.adaptation_folder(adaptation) / folder / FILE)
             except FileNotFoundError:  # the worker has gone on and removed it since
                 continue
             with self._lock:
-                self._held[key] = view
-                while len(self._held) > KEPT:
-                    self._held.popitem(last=False)
+                self._kept[key] = view
+                while len(self._kept) > KEPT:
+                    self._kept.popitem(last=False)
             return view
         raise NotFound(f"what the learner left of adaptation {adaptation} is gone; restore a backup")
 

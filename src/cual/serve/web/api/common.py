@@ -164,9 +164,9 @@ async def _http(request: Request, error: Exception) -> Response:
 
 async def _invalid(request: Request, error: Exception) -> Response:
     """Says what is wrong and where, but repeats nothing of what was sent: it may be large, or secret."""
-    found = cast(RequestValidationError, error).errors()
-    told = [f"{'.'.join(str(p)[:50] for p in e['loc'])}: {e['msg']}" for e in found[:5]]
-    return refusal(422, "BadRequest", _printable("; ".join(told) or "not understood"))
+    mistakes = cast(RequestValidationError, error).errors()
+    sentences = [f"{'.'.join(str(p)[:50] for p in e['loc'])}: {e['msg']}" for e in mistakes[:5]]
+    return refusal(422, "BadRequest", _printable("; ".join(sentences) or "not understood"))
 
 
 async def _no_database(request: Request, error: Exception) -> Response:

@@ -91,16 +91,16 @@ class Asking:
         try:
             check = partial(self.predictor.check, self.agent, self.version)
             X = features.read(self.request, self.limits, check)
-            found = await compute(self.agent, self.version, await X, self.person.id, place.grow)
-            return answers.response(fields(found), place.leave)
+            predicted = await compute(self.agent, self.version, await X, self.person.id, place.grow)
+            return answers.response(fields(predicted), place.leave)
         except BaseException:
             place.leave()
             raise
 
 
 async def _asking(request: Request, person: Reader, id: Id, version: Version = None) -> Asking:
-    held = request.app.state  # not as dependencies: each takes FastAPI longer than a prediction takes us
-    return Asking(request, person, id, version, held.predictor, held.places, held.settings.limits)
+    state = request.app.state  # not as dependencies: each takes FastAPI longer than a prediction takes us
+    return Asking(request, person, id, version, state.predictor, state.places, state.settings.limits)
 
 
 InAsking = Annotated[Asking, Depends(_asking)]
@@ -133,8 +133,8 @@ async def novelty(asking: InAsking) -> Response:
     return await asking.answer(asking.predictor.novelty, _novelty)
 
 
-def _labels(found: Predictions) -> dict[str, Any]:
-    numbers, classes = found.probabilities, found.classes
+def _labels(predicted: Predictions) -> dict[str, Any]:
+    numbers, classes = predicted.probabilities, predicted.classes
 
     def labels(rows: slice) -> list[Label]:
         return [classes[best] for best in numbers[rows].argmax(axis=1).tolist()]
@@ -143,21 +143,21 @@ def _labels(found: Predictions) -> dict[str, Any]:
         return numbers[rows].max(axis=1).tolist()
 
     n = len(numbers)
-    return {"version": found.version, "labels": Rows(n, 1, labels), "probabilities": Rows(n, 1, highest)}
+    return {"version": predicted.version, "labels": Rows(n, 1, labels), "probabilities": Rows(n, 1, highest)}
 
 
-def _probabilities(found: Predictions) -> dict[str, Any]:
-    numbers = found.probabilities
+def _probabilities(predicted: Predictions) -> dict[str, Any]:
+    numbers = predicted.probabilities
     n, width = numbers.shape
     rows = Rows(n, width, lambda rows: numbers[rows].tolist())
-    return {"version": found.version, "classes": found.classes, "probabilities": rows}
+    return {"version": predicted.version, "classes": predicted.classes, "probabilities": rows}
 
 
-def _novelty(found: Novelties) -> dict[str, Any]:
-    scores, threshold = found.scores, found.threshold
+def _novelty(predicted: Novelties) -> dict[str, Any]:
+    scores, threshold = predicted.scores, predicted.threshold
     n = len(scores)
     return {
-        "version": found.version,
+        "version": predicted.version,
         "threshold": threshold,
         "scores": Rows(n, 1, lambda rows: scores[rows].tolist()),
         "novel": Rows(n, 1, lambda rows: (scores[rows] > threshold).tolist()),

@@ -28,8 +28,8 @@ _VERBS = {"u": "unsure", "c": "back", "a": "all", "?": "help"}
 def add_page() -> None:
     @page("/adaptations/{id}/answers")
     async def answers_page(request: Request, id: int) -> None:  # pyright: ignore[reportUnusedFunction]
-        async with adaptation_frame(Viewer.of(request), id, "Answers") as held:
-            held.poll(Answers(held).refresh)
+        async with adaptation_frame(Viewer.of(request), id, "Answers") as adaptation_page:
+            adaptation_page.poll(Answers(adaptation_page).refresh)
 
 
 class Answers:
@@ -68,14 +68,14 @@ class Answers:
                 await self._load(record)
 
     async def _load(self, record: AdaptationRecord) -> None:
-        found = await asked(self._viewer.workspace.questions, record.id, answered=True)
-        found = sorted(found, key=lambda q: (not q.disagreement, -max(a.id for a in q.answers)))
-        self._more.set_visibility(len(found) > self._shown)
-        found = found[: self._shown]
-        self._questions = {q.id: q for q in found}
-        texts = await self._samples.words([q.row for q in found])
+        questions = await asked(self._viewer.workspace.questions, record.id, answered=True)
+        questions = sorted(questions, key=lambda q: (not q.disagreement, -max(a.id for a in q.answers)))
+        self._more.set_visibility(len(questions) > self._shown)
+        questions = questions[: self._shown]
+        self._questions = {q.id: q for q in questions}
+        texts = await self._samples.words([q.row for q in questions])
         me = self._viewer.person
-        tiles = [answer_tile(q, i + 1, len(found), me) for i, q in enumerate(found)]
+        tiles = [answer_tile(q, i + 1, len(questions), me) for i, q in enumerate(questions)]
         order = (_DISPUTED, _MINE, _OTHERS)
         tiles = [tile for group in order for tile in tiles if tile.group == group]
         self._board.show(
@@ -119,9 +119,9 @@ class Answers:
             complain(error)
             return
         await self._load(record)
-        said = "Cannot tell" if isinstance(label, Skip) else str(label)
-        self._note.say(f"{len(ids)} changed to: {said}")
-        self._page.frame.announce(f"{len(ids)} changed to {said}")
+        words = "Cannot tell" if isinstance(label, Skip) else str(label)
+        self._note.say(f"{len(ids)} changed to: {words}")
+        self._page.frame.announce(f"{len(ids)} changed to {words}")
         recent.put(self._viewer.workspace, record)
         self._page.status.show(record)
         self._keys.focus(ids[-1])
@@ -140,9 +140,9 @@ def answer_tile(q: QuestionRecord, number: int, total: int, me: Person) -> Tile:
     latest = latest_answers(q)
     counts = "cannot tell" if q.unsure else str(q.effective)
     if q.disagreement:
-        said = ", ".join(f"{person}: {told(answer)}" for person, answer in latest.items())
-        name = f"{number} of {total}, people disagree. {said}. Counts: {counts}"
-        return Tile(q.id, _DISPUTED, name, None, "", said)
+        words = ", ".join(f"{person}: {answer_words(answer)}" for person, answer in latest.items())
+        name = f"{number} of {total}, people disagree. {words}. Counts: {counts}"
+        return Tile(q.id, _DISPUTED, name, None, "", words)
     group = _MINE if me.name in latest else _OTHERS
     who = ", ".join("me" if person == me.name else person for person in latest)
     settled = " (settled)" if any(answer.settles for answer in latest.values()) else ""
@@ -162,5 +162,5 @@ def latest_answers(q: QuestionRecord) -> dict[str, AnswerRecord]:
     return {answer.person: answer for answer in q.answers if not answer.undone}
 
 
-def told(answer: AnswerRecord) -> str:
+def answer_words(answer: AnswerRecord) -> str:
     return "cannot tell" if answer.label is None else str(answer.label)

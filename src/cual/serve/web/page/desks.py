@@ -17,7 +17,7 @@ class Desk(Protocol):
     def person(self) -> Person: ...
 
     @property
-    def held(self) -> int:
+    def on_desk(self) -> int:
         """How many questions lie on it."""
         ...
 
@@ -37,30 +37,30 @@ class Desks:
         if not here:
             self._at.pop((workspace, adaptation), None)
 
-    def held(self, workspace: object, adaptation: int) -> dict[int, int]:
+    def on_desk(self, workspace: object, adaptation: int) -> dict[int, int]:
         """Person to the number of questions on their desk."""
         counts: dict[int, int] = {}
         for desk in self._at.get((workspace, adaptation), set()):
-            counts[desk.person.id] = max(desk.held, counts.get(desk.person.id, 0))
+            counts[desk.person.id] = max(desk.on_desk, counts.get(desk.person.id, 0))
         return counts
 
 
-def fair_share(open_questions: int, held: Mapping[int, int], person: int) -> int:
+def fair_share(open_questions: int, on_desk: Mapping[int, int], person: int) -> int:
     """How many questions a person's desk should hold.
 
     >>> fair_share(12, {1: 0}, 1), fair_share(12, {1: 12, 2: 0}, 2), fair_share(400, {1: 0, 2: 0}, 1)
     (12, 6, 24)
     """
-    people = len({*held, person})
+    people = len({*on_desk, person})
     return max(1, min(AT_MOST, math.ceil(open_questions / people)))
 
 
-def too_many(open_questions: int, held: Mapping[int, int], person: int) -> int:
+def too_many(open_questions: int, on_desk: Mapping[int, int], person: int) -> int:
     """How many questions a person should hand on, because somebody at another desk has none.
 
     >>> too_many(12, {1: 12, 2: 0}, 1), too_many(12, {1: 12}, 1), too_many(12, {1: 8, 2: 4}, 1)
     (6, 0, 0)
     """
-    if not any(n == 0 for other, n in held.items() if other != person):
+    if not any(n == 0 for other, n in on_desk.items() if other != person):
         return 0
-    return max(0, held.get(person, 0) - fair_share(open_questions, held, person))
+    return max(0, on_desk.get(person, 0) - fair_share(open_questions, on_desk, person))

@@ -50,9 +50,9 @@ def new_adaptation_form(viewer: Viewer, agents: Sequence[AgentRecord], pools: Se
             if person is None:
                 return
             amount = int(budget.value) if unit.value == "labels" else budget.value / 100
-            made = await tried(viewer.workspace.start, agent.value, pool.value, amount, person)
-            if made is not None:
-                ui.navigate.to(f"/adaptations/{made.id}")
+            started = await tried(viewer.workspace.start, agent.value, pool.value, amount, person)
+            if started is not None:
+                ui.navigate.to(f"/adaptations/{started.id}")
 
         El("button", "Start", "button main", type_="button").on("click", start)
 

@@ -17,8 +17,8 @@ from cual.serve.web.page.viewer import Viewer, asked
 def add_page() -> None:
     @page("/adaptations/{id}/map")
     async def map_page(request: Request, id: int) -> None:  # pyright: ignore[reportUnusedFunction]
-        async with adaptation_frame(Viewer.of(request), id, "Map") as held:
-            held.poll(Charts(held).refresh)
+        async with adaptation_frame(Viewer.of(request), id, "Map") as adaptation_page:
+            adaptation_page.poll(Charts(adaptation_page).refresh)
 
 
 class Charts:

@@ -36,9 +36,9 @@ def add_page() -> None:
     @page("/adaptations/{id}")
     async def questions_page(request: Request, id: int) -> None:  # pyright: ignore[reportUnusedFunction]
         viewer = Viewer.of(request)
-        async with adaptation_frame(viewer, id, "Questions") as held:
-            desk = QuestionDesk(held)
-            held.poll(desk.refresh)
+        async with adaptation_frame(viewer, id, "Questions") as adaptation_page:
+            desk = QuestionDesk(adaptation_page)
+            adaptation_page.poll(desk.refresh)
             ui.context.client.on_connect(desk.sit)
             ui.context.client.on_delete(desk.leave)
 
@@ -73,7 +73,7 @@ class QuestionDesk:
             self._note.say("You can look, but not answer.")
 
     @property
-    def held(self) -> int:
+    def on_desk(self) -> int:
         return len(self._board)
 
     def sit(self) -> None:
@@ -84,7 +84,7 @@ class QuestionDesk:
         """Whoever closes the page leaves its questions to others, unless it is open elsewhere as well."""
         here = (self._workspace, self._record.id)
         desks.leave(*here, self)
-        if self._answers and len(self._board) and self.person.id not in desks.held(*here):
+        if self._answers and len(self._board) and self.person.id not in desks.on_desk(*here):
             await asked(self._workspace.pass_on, self._record.id, self.person, self._board.ids)
 
     async def refresh(self, record: AdaptationRecord) -> None:
@@ -116,9 +116,9 @@ class QuestionDesk:
     async def _fill(self) -> None:
         """Have a fair share of the open questions on the desk, and hand on what is too much."""
         record, now = self._record, time.monotonic()
-        held = {**desks.held(self._workspace, record.id), self.person.id: len(self._board)}
-        n = fair_share(record.open, held, self.person.id)
-        surplus = too_many(record.open, held, self.person.id)
+        on_desk = {**desks.on_desk(self._workspace, record.id), self.person.id: len(self._board)}
+        n = fair_share(record.open, on_desk, self.person.id)
+        surplus = too_many(record.open, on_desk, self.person.id)
         if surplus:
             handed = self._board.ids[-surplus:]
             await asked(self._workspace.pass_on, record.id, self.person, handed)
@@ -203,8 +203,8 @@ class QuestionDesk:
         record = await asked(self._workspace.answer, self._record.id, self.person, answers, GRACE)
         self._board.remove(ids)
         self._together.append(len(ids))
-        said = "Cannot tell" if isinstance(label, Skip) else str(label)
-        self._say(f"{_many(ids)}: {said}. z undoes.")
+        words = "Cannot tell" if isinstance(label, Skip) else str(label)
+        self._say(f"{_many(ids)}: {words}. z undoes.")
         await self._show_now(record)
 
     async def _undo(self) -> None:

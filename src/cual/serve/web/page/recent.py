@@ -17,13 +17,13 @@ class Recent:
     """Records by workspace and adaptation, with the moment from which each is known."""
 
     def __init__(self) -> None:
-        self._held: dict[tuple[str, int], tuple[float, AdaptationRecord]] = {}
+        self._kept: dict[tuple[str, int], tuple[float, AdaptationRecord]] = {}
 
     async def get(self, workspace: "Workspace", adaptation: int) -> AdaptationRecord:
         key, now = (workspace.home.id, adaptation), time.monotonic()
-        held = self._held.get(key)
-        if held is not None and now - held[0] < FRESH:
-            return held[1]
+        entry = self._kept.get(key)
+        if entry is not None and now - entry[0] < FRESH:
+            return entry[1]
         return self._keep(key, now, await asked(workspace.adaptation, adaptation))
 
     def put(self, workspace: "Workspace", record: AdaptationRecord) -> None:
@@ -32,10 +32,10 @@ class Recent:
 
     def _keep(self, key: tuple[str, int], since: float, record: AdaptationRecord) -> AdaptationRecord:
         """Keep what is newer: a reading that began before somebody's answer must not undo it on the page."""
-        held = self._held.get(key)
-        if held is None or held[0] <= since:
-            self._held[key] = (since, record)
-        return self._held[key][1]
+        entry = self._kept.get(key)
+        if entry is None or entry[0] <= since:
+            self._kept[key] = (since, record)
+        return self._kept[key][1]
 
 
 recent = Recent()

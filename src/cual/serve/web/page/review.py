@@ -25,8 +25,8 @@ _MARKS = {"confirm": "✓ confirmed", "reject": "✗ rejected", None: ""}
 def add_page() -> None:
     @page("/adaptations/{id}/review")
     async def review_page(request: Request, id: int) -> None:  # pyright: ignore[reportUnusedFunction]
-        async with adaptation_frame(Viewer.of(request), id, "Review") as held:
-            held.poll(Review(held).refresh)
+        async with adaptation_frame(Viewer.of(request), id, "Review") as adaptation_page:
+            adaptation_page.poll(Review(adaptation_page).refresh)
 
 
 class Review:
@@ -151,6 +151,6 @@ class Review:
             if row["row"] in verdicts:
                 row["verdict"] = act.verb
         await self._draw()
-        said = f"{len(rows)} {'confirmed' if act.verb == 'confirm' else 'rejected'}."
-        self._note.say(said)
-        self._page.frame.announce(said)
+        words = f"{len(rows)} {'confirmed' if act.verb == 'confirm' else 'rejected'}."
+        self._note.say(words)
+        self._page.frame.announce(words)

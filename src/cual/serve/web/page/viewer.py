@@ -78,5 +78,5 @@ async def tried(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> 
 def complain(error: CualError | str) -> None:
     """Say what went wrong, in a way that screen readers announce at once."""
     text = str(error)
-    said = text[:1].upper() + text[1:]
-    ui.notify(said, type="negative", position="top", multi_line=True, timeout=8000, close_button="OK")
+    sentence = text[:1].upper() + text[1:]
+    ui.notify(sentence, type="negative", position="top", multi_line=True, timeout=8000, close_button="OK")

@@ -41,7 +41,7 @@ class Places:
 
     def __init__(self, limits: Limits) -> None:
         self._limits, self._lock = limits, threading.Lock()
-        self._held: set[Place] = set()
+        self._taken: set[Place] = set()
         self._requests, self._memory = Counter[int](), Counter[int]()
         self._total = 0
 
@@ -52,21 +52,21 @@ class Places:
             if self._requests[person] >= self._limits.requests_person:
                 raise self._too_many(person)
             self._check(person, place.memory)
-            self._held.add(place)
+            self._taken.add(place)
             self._count(person, 1, place.memory)
         return place
 
     def grow(self, place: Place, memory: int) -> None:
         with self._lock:
-            if place in self._held:
+            if place in self._taken:
                 self._check(place.person, memory)
                 self._count(place.person, 0, memory)
                 place.memory += memory
 
     def give_back(self, place: Place) -> None:
         with self._lock:
-            if place in self._held:
-                self._held.remove(place)
+            if place in self._taken:
+                self._taken.remove(place)
                 self._count(place.person, -1, -place.memory)
 
     def _check(self, person: int, memory: int) -> None:

@@ -366,13 +366,13 @@ def _tell(outcomes: Iterable[tuple[Request, Outcome]]) -> None:
     for request, outcome in outcomes:
         request.over = True
         by_loop.setdefault(request.answer.get_loop(), []).append((request.answer, outcome))
-    for loop, told in by_loop.items():
+    for loop, answers in by_loop.items():
         with suppress(RuntimeError):  # the loop has ended, and with it whoever waited there
-            loop.call_soon_threadsafe(_settle, told)
+            loop.call_soon_threadsafe(_settle, answers)
 
 
-def _settle(told: list[tuple["asyncio.Future[Any]", Outcome]]) -> None:
-    for answer, outcome in told:
+def _settle(outcomes: list[tuple["asyncio.Future[Any]", Outcome]]) -> None:
+    for answer, outcome in outcomes:
         if answer.done():  # nobody waits for it any more
             continue
         if isinstance(outcome, StopIteration):  # the one error that a future does not take

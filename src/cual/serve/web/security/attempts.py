@@ -48,8 +48,8 @@ class Attempts:
         """Seconds until this address may try again; 0 if it may now."""
         with self._lock:
             now = self._clock()
-            held = (self._all, self._of.get(_neighbourhood(address)))
-            return max((_left(failures, now) for failures in held if failures is not None), default=0.0)
+            counts = (self._all, self._of.get(_neighbourhood(address)))
+            return max((_left(failures, now) for failures in counts if failures is not None), default=0.0)
 
 
 def _left(failures: deque[float], now: float) -> float:

@@ -61,15 +61,15 @@ class _NonceWriter:
     def __init__(self, send: Send, nonce: str) -> None:
         self._send, self._nonce = send, nonce
         self._start: Message | None = None
-        self._held = bytearray()
+        self._body = bytearray()
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start" and _is_page(Headers(raw=message["headers"])):
             self._start = message
         elif message["type"] == "http.response.body" and self._start is not None:
-            self._held += message.get("body", b"")
+            self._body += message.get("body", b"")
             if not message.get("more_body", False):
-                await self._send_marked(self._start, bytes(self._held))
+                await self._send_marked(self._start, bytes(self._body))
         else:
             await self._send(message)
 

@@ -162,8 +162,8 @@ class Gate:
         direct = str(peer[0]) if peer else "?"
         if self._settings.proxy is None:
             return direct
-        said = Headers(scope=scope).getlist("x-forwarded-for")
-        return (said[-1].split(",")[-1].strip() or direct)[:64] if said else direct
+        header = Headers(scope=scope).getlist("x-forwarded-for")
+        return (header[-1].split(",")[-1].strip() or direct)[:64] if header else direct
 
 
 class BodyLimit:
@@ -177,11 +177,11 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         limit = self._limit(scope["path"])
-        said = Headers(scope=scope).get("content-length", "0")
-        if not said.isascii() or not said.isdigit() or len(said) > 18:
+        header = Headers(scope=scope).get("content-length", "0")
+        if not header.isascii() or not header.isdigit() or len(header) > 18:
             await refusal(400, "BadLength", "Content-Length is not a number")(scope, receive, send)
             return
-        if int(said) > limit:
+        if int(header) > limit:
             await refusal(413, "TooLarge", _too_large(limit))(scope, receive, send)
             return
         got = 0
