@@ -69,7 +69,8 @@ def test_all_tables_come_back(service: Service, tmp_path: Path, target_url: str 
         if table.name != "sessions":
             order = sa.select(table).order_by(*table.columns)
             with w.database.reading() as one, other.database.reading() as two:
-                assert one.execute(order).all() == two.execute(order).all()
+                extra = 1 if table is db.audit else 0  # that it was restored
+                assert one.execute(order).all() == two.execute(order).all()[: -extra or None]
     assert other.report(adaptation) == w.report(adaptation)
     other.close()
 

@@ -24,7 +24,7 @@ import sqlalchemy as sa
 
 from cual.data.labels import SKIP, Answer
 from cual.errors import AlreadyFinished, Unavailable
-from cual.serve.jobs import worker
+from cual.serve import worker
 from cual.serve.operations.supervisor import listen
 from cual.serve.rules.accounts import Accounts
 from cual.serve.rules.records import OPERATOR, Person

@@ -50,7 +50,7 @@ def worker(workspace: Workspace, *more: str, **harms: str) -> Iterator[subproces
         lines += [f"def {kind}(home, claim, progress, rightly=worker.WORK[{kind!r}]):"]
         lines += [textwrap.indent(harm, "    "), "    rightly(home, claim, progress)"]
         lines += [f"worker.WORK[{kind!r}] = {kind}"]
-    lines += [f"worker.main({[str(workspace.folder), *more]!r})"]
+    lines += ["from cual.serve.worker import main", f"main({[str(workspace.folder), *more]!r})"]
     url = workspace.database.url.render_as_string(hide_password=False)
     running = subprocess.Popen(
         [sys.executable, "-c", "\n".join(lines)],

@@ -15,12 +15,13 @@ from sqlalchemy.exc import OperationalError
 
 from cual import Pool
 from cual.errors import BadFeatures
-from cual.serve.jobs import steps, worker
+from cual.serve.jobs import keeping, steps, worker
 from cual.serve.jobs.worker import Worker, work_once
 from cual.serve.rules import jobs
 from cual.serve.rules.records import OPERATOR
 from cual.serve.rules.workspace import Workspace
 from cual.serve.storage import tables as db
+from cual.serve.worker import NICE
 from serving import Service
 
 
@@ -65,7 +66,7 @@ def test_a_worker_does_an_adaptation_from_a_process_of_its_own(service: Service)
             service.answer_round(adaptation)
         w.finish(adaptation, OPERATOR)
         until(lambda: w.adaptation(adaptation).state == "finished")
-        assert os.getpriority(os.PRIO_PROCESS, running.pid) == os.getpriority(os.PRIO_PROCESS, 0) + worker.NICE
+        assert os.getpriority(os.PRIO_PROCESS, running.pid) == os.getpriority(os.PRIO_PROCESS, 0) + NICE
         running.send_signal(signal.SIGTERM)
         assert running.wait(30) == 0
     assert w.agent(service.agent).version == 1
@@ -94,7 +95,7 @@ def test_a_worker_without_its_parent_does_not_begin() -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()
     with pytest.raises(SystemExit, match="is not there"):
-        worker.end_with(gone.pid)
+        keeping.end_with(gone.pid)
 
 
 def test_what_is_wrong_on_purpose_is_not_tried_again(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
