@@ -67,7 +67,7 @@ def predictions(service: Any, truth: Sequence[str]) -> list[str]:
     return said["labels"]
 
 
-def test_many_at_once_unsure_skip_and_correct(service: Any, admin: Any, truth: Sequence[str]) -> None:
+def test_many_at_once_unsure_pass_on_and_correct(service: Any, admin: Any, truth: Sequence[str]) -> None:
     seen, id = admin, service.begin()
     board, asked = f"/adaptations/{id}", service.call("GET", f"/adaptations/{id}")["asked_in_round"]
     seen.open(board)
@@ -98,13 +98,13 @@ def test_many_at_once_unsure_skip_and_correct(service: Any, admin: Any, truth: S
     keys.press("Escape")
     assert seen.page.locator(".tile[aria-selected=true]").count() == 0
 
-    # unsure costs nothing; skip leaves the question open but not here
+    # unsure costs nothing; passing on leaves the question open but not here
     unsure = seen.page.evaluate(FOCUSED)
     keys.press("u")
     gone(seen, unsure)
-    skipped = next_tile(seen)
-    keys.press("s")
-    gone(seen, skipped)
+    passed_on = next_tile(seen)
+    keys.press("p")
+    gone(seen, passed_on)
     wrong = next_tile(seen)
     right = truth[seen.row]
     keys.press("0" if right != "0" else "1")
@@ -135,9 +135,9 @@ def test_keys_do_nothing_while_somebody_types(service: Any, admin: Any) -> None:
     keys = seen.page.keyboard
     tiles = seen.page.locator("[data-tile]").count()
     keys.press("/")
-    keys.type("suz0123")  # skip, unsure, undo and four classes, if they were keys
-    assert seen.page.input_value("[data-find]") == "suz0123"
-    assert seen.page.inner_text("[data-create]").strip().endswith("Create new class “suz0123”")
+    keys.type("puz0123")  # pass on, unsure, undo and four classes, if they were keys
+    assert seen.page.input_value("[data-find]") == "puz0123"
+    assert seen.page.inner_text("[data-create]").strip().endswith("Create new class “puz0123”")
     seen.picture("type_ahead")
     keys.press("Escape")
     assert seen.page.input_value("[data-find]") == ""

@@ -95,6 +95,13 @@ class Evidence:
         return estimate(self.labels, merged, self.weights)
 
 
+def known(verified: Samples, names: ClassNames) -> Evidence:
+    """What says how good an agent is that has not been adapted: labels that were held out."""
+    labels = tuple(names.names[c] for c in verified.y.tolist())
+    nobody = tuple(None for _ in labels)
+    return Evidence(verified.X.cpu().float(), labels, np.ones(len(labels), np.float32), nobody)
+
+
 def estimate(
     labels: Sequence[Label], predicted: Sequence[Label], weights: FloatArray, alike: float = ALIKE
 ) -> Estimate:

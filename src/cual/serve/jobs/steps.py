@@ -59,6 +59,7 @@ def finish(home: Home, claim: Claim, progress: Progress) -> None:
     """Make the next version of the agent."""
     work = _begun(home, claim, progress)
     task, row = work.task, work.row
+    evidence = task.evidence()
     agent = task.finish()
     _keep(work)
     file = agents.unfinished(home, agent, f"{claim.job}-{claim.attempt}")
@@ -68,6 +69,7 @@ def finish(home: Home, claim: Claim, progress: Progress) -> None:
         "new_classes": [name for name in agent.names.names if name not in task.agent.names],
         "labels_used": task.labels_used,
         "pseudo_labels": len(task.pseudo_labels),
+        **agents.accuracy(evidence.after(agent), evidence.before(task.agent)),
     }
     try:
         with home.database.writing() as connection:

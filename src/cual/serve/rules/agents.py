@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
 from cual.agent import Agent
+from cual.loop.evidence import Estimate, known
 from cual.serve.rules import audit
 from cual.serve.rules.checks import check_name, needs
 from cual.serve.rules.records import AgentRecord, Person, Role, VersionRecord
@@ -135,19 +136,25 @@ def classes(connection: Connection, agent: int, version: int) -> tuple[Label, ..
     return tuple(one_row(connection, wanted, f"version {version} of agent {agent}")[0])
 
 
+def accuracy(now: Estimate | None, before: Estimate | None) -> dict[str, Any]:
+    """What a version's row says of how good it is."""
+    return {
+        "held_out_accuracy": None if now is None else now.value,
+        "held_out": 0 if now is None else now.samples,
+        "accuracy_low": None if now is None else now.low,
+        "accuracy_high": None if now is None else now.high,
+        "accuracy_before": None if before is None else before.value,
+    }
+
+
 def values_of(agent: Agent) -> dict[str, Any]:
     """What a version's row says of the agent itself."""
-    validation = agent.validation
-    right = None
-    if len(validation):
-        right = float((agent.head.logits(validation.X).argmax(dim=1) == validation.y).float().mean())
     return {
         "classes": list(agent.names.names),
         "new_classes": [],
         "labels_used": 0,
         "pseudo_labels": 0,
-        "held_out_accuracy": right,
-        "held_out": len(validation),
+        **accuracy(known(agent.verified_samples, agent.names).before(agent), None),
     }
 
 

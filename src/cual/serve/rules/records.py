@@ -98,9 +98,15 @@ class VersionRecord:
     labels_used: int
     pseudo_labels: int
     held_out_accuracy: float | None
-    """Accuracy on the version's own validation samples, which are never trained on."""
+    """Accuracy by labels of people only (`cual.loop.evidence`); of versions made by 0.1.0, which have no
+    interval, on a validation set that held pseudo-labels too."""
     held_out: int
-    """How many these are."""
+    """How many labels that rests on."""
+    accuracy_low: float | None
+    accuracy_high: float | None
+    """Between these it lies with 95 % confidence."""
+    accuracy_before: float | None
+    """The accuracy of the version before on the same samples."""
     suggestions_right: float | None
     """Share of this adaptation's answers that said what was suggested; None where nothing was suggested."""
     current: bool

@@ -119,6 +119,9 @@ versions = sa.Table(
     Column("pseudo_labels", Integer, nullable=False),
     Column("held_out_accuracy", Double),
     Column("held_out", Integer, nullable=False),
+    Column("accuracy_low", Double),
+    Column("accuracy_high", Double),
+    Column("accuracy_before", Double),
     Column("suggestions_right", Double),
     _made(),
 )

@@ -12,7 +12,7 @@ KEYS = {
     "1 … 9 0": "answer with the class that has this key; further classes have letters",
     "/ or Enter": "find a class by typing, or create a new one: its name, then Enter",
     "u": "unsure: cannot tell; costs no label and is not asked again",
-    "s": "skip: leave it for later or for somebody else",
+    "p": "pass on: leave it for later or for somebody else",
     "z": "undo the last answer",
     "c": "correct earlier answers; c again comes back",
     "?": "this list",

@@ -19,7 +19,7 @@ _COLUMNS = {
     "Learned": "",
     "Labels used": "number",
     "Without asking": "number",
-    "Held-out accuracy": "number",
+    "Accuracy": "number",
     "Suggestions right": "number",
     "": "",
 }
@@ -100,8 +100,7 @@ class History:
             El("td", some(version.classes if first else version.new_classes, 12) or "no new class", "wrap")
             El("td", "" if first else str(version.labels_used), "number")
             El("td", "" if first else str(version.pseudo_labels), "number")
-            held_out = f"{percent(version.held_out_accuracy)} of {version.held_out}" if version.held_out else ""
-            El("td", held_out, "number")
+            El("td", _accuracy(version), "number wrap")
             El("td", percent(version.suggestions_right), "number")
             with El("td"), El("div", classes="line"):
                 if version.adaptation is not None:
@@ -120,6 +119,18 @@ class History:
             return
         await tried(self._viewer.workspace.roll_back, self._id, number, person)
         await self.refresh()
+
+
+def _accuracy(version: VersionRecord) -> str:
+    """How good it is, by how many labels of people, and how good the version before was on the same samples."""
+    if not version.held_out:
+        return ""
+    value = percent(version.held_out_accuracy)
+    if version.accuracy_low is None:  # made by an earlier cual, which counted pseudo-labels too
+        return f"{value} of {version.held_out}, pseudo-labels among them"
+    between = f"{percent(version.accuracy_low)} to {percent(version.accuracy_high)}"
+    before = "" if version.accuracy_before is None else f"; before it {percent(version.accuracy_before)}"
+    return f"{value} ({between}), by {version.held_out} labels{before}"
 
 
 def _going(adaptations: Sequence[AdaptationRecord]) -> None:

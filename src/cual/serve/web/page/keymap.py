@@ -4,8 +4,15 @@ from collections.abc import Iterable, Mapping
 
 from cual.types import Label
 
-COMMANDS: Mapping[str, str] = {"s": "skip", "u": "unsure", "z": "undo", "c": "correct", "a": "all", "?": "help"}
-CLASS_KEYS = "1234567890" + "".join(k for k in "bdefghijklmnopqrtvwxy" if k not in COMMANDS)
+COMMANDS: Mapping[str, str] = {
+    "p": "pass on",
+    "u": "unsure",
+    "z": "undo",
+    "c": "correct",
+    "a": "all",
+    "?": "help",
+}
+CLASS_KEYS = "1234567890" + "".join(k for k in "bdefghijklmnopqrstvwxy" if k not in COMMANDS)
 
 
 def assigned(labels: Iterable[Label], known: Mapping[str, Label]) -> dict[str, Label]:

@@ -57,7 +57,7 @@ class QuestionDesk:
         self._suggested: list[Label] = []
         self._round = -1
         self._answers = viewer.may(Role.annotator)
-        self._keys = Keys(COMMANDS if self._answers else {"?": "help"}, ("answer", "unsure", "skip"))
+        self._keys = Keys(COMMANDS if self._answers else {"?": "help"}, ("answer", "unsure", "pass on"))
         self._keys.on_act(self._act)
         self._help = help_dialog()
         with El("div", classes="desk"):
@@ -188,7 +188,7 @@ class QuestionDesk:
             await self._undo()
         elif not ids:
             self._say("Nothing is selected.")
-        elif act.verb == "skip":
+        elif act.verb == "pass on":
             await asked(self._workspace.pass_on, self._record.id, self.person, ids)
             self._board.remove(ids)
             self._say(f"{_many(ids)} left for later or for others.")
@@ -230,7 +230,7 @@ def _many(ids: Sequence[object]) -> str:
 
 
 _MEANING = {
-    "skip": "Leave it for later or for somebody else",
+    "pass on": "Leave it for later or for somebody else",
     "unsure": "Nobody can tell from this: costs nothing, is not asked again",
     "undo": "Take back the last answer",
     "correct": "See and correct earlier answers",
