@@ -22,6 +22,8 @@ import limited_server
 from cual.serve.web.security.http_limits import ConnectionLimits
 from running import Running, running, until
 
+pytestmark = pytest.mark.attacks
+
 GET = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
 POST = b"POST /api/sign-in HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 UPGRADE = (

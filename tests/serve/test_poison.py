@@ -38,6 +38,8 @@ from serving import Service
 from visiting import Site, site
 from worlds import SMALL, World
 
+pytestmark = pytest.mark.attacks
+
 KILL = "os.kill(os.getpid(), signal.SIGKILL)"
 HOLD = "re.match('(a+)+$', 64 * 'a' + 'b')  # never lets go of the interpreter"
 

@@ -32,6 +32,8 @@ from serving import Service, make_service
 from visiting import Site, site, stream
 from worlds import World, make_world
 
+pytestmark = pytest.mark.attacks
+
 ROUTES = ("predict", "probabilities", "novelty")
 NPY = {"Content-Type": "application/x-npy"}
 
