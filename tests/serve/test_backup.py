@@ -166,8 +166,7 @@ def good(made_once: Path, tmp_path: Path) -> Path:
 
 def test_a_backup_of_an_older_cual_is_restored(good: Path, tmp_path: Path) -> None:
     """Schema 4 had no audit trail; a backup of release 0.1.0, with schema 2, is in `tests/upgrades`."""
-    old = {"manifest.json": '{"cual": "backup", "format": 1, "schema": 4}', "tables/audit.jsonl": None}
-    workspace = Workspace.restore(changed(good, **old), tmp_path / "new")
+    workspace = Workspace.restore(as_of(4, good), tmp_path / "new")
     (record,) = workspace.adaptations()
     assert record.state == "asking"
     with workspace.database.reading() as connection:
@@ -175,10 +174,36 @@ def test_a_backup_of_an_older_cual_is_restored(good: Path, tmp_path: Path) -> No
     workspace.close()
 
 
+def as_of(schema: int, good: Path) -> Path:
+    """The backup with only those tables and columns that an older schema has."""
+    database = Database(f"sqlite:///{good.with_name('older.sqlite3')}")
+    migrations.migrate(database, schema)
+    members: dict[str, str | None] = {
+        "manifest.json": json.dumps({"cual": "backup", "format": 1, "schema": schema})
+    }
+    with database.reading() as connection, zipfile.ZipFile(good) as packed:
+        inspector = sa.inspect(connection)
+        for name in db.metadata.tables:
+            member = f"tables/{name}.jsonl"
+            if member not in packed.namelist():
+                continue
+            if not inspector.has_table(name):
+                members[member] = None
+                continue
+            columns = {column["name"] for column in inspector.get_columns(name)}
+            rows = [json.loads(line) for line in packed.read(member).splitlines()]
+            kept = [{key: value for key, value in row.items() if key in columns} for row in rows]
+            members[member] = "".join(json.dumps(row) + "\n" for row in kept)
+    database.close()
+    return changed(good, **members)
+
+
 def test_a_backup_with_a_table_that_its_schema_does_not_have_is_refused(good: Path, tmp_path: Path) -> None:
-    old = {"manifest.json": '{"cual": "backup", "format": 1, "schema": 3}'}
+    with zipfile.ZipFile(good) as packed:
+        audit = packed.read("tables/audit.jsonl")
+    file = changed(as_of(4, good).rename(tmp_path / "older.backup"), **{"tables/audit.jsonl": audit})
     with pytest.raises(DamagedFile, match="newer than the backup says"):
-        Workspace.restore(changed(good, **old), tmp_path / "new")
+        Workspace.restore(file, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
 
