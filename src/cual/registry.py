@@ -4,8 +4,10 @@ A part is an object whose constructor's parameters are its options, kept as attr
 part can be written as JSON, read back, and changed option by option, and its signature is its documentation.
 """
 
+import importlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar, cast
 
 from cual import options
@@ -106,6 +108,12 @@ class Registry(Generic[T]):
             raise BadOption(f"{self._kind} {name!r}: {error}") from error
         except (TypeError, ValueError) as error:
             raise BadOption(f"{self._kind} {name!r}: {error}") from error
+
+
+def import_all(package: str, path: Iterable[str]) -> None:
+    """Import every module of a package, so that a part needs no more than a file of its own."""
+    for module in pkgutil.iter_modules(path):
+        importlib.import_module(f"{package}.{module.name}")
 
 
 def options_of(part: object) -> dict[str, Any]:

@@ -18,9 +18,11 @@ import psycopg
 import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
+from typer.testing import CliRunner
 
 import postgres_server
 from cual import Adaptation, Agent, Client, Pool
+from cual.cli import app
 from cual.data.files import read
 from cual.data.folder import FeaturesFolder, FeaturesWriter, Made
 from cual.errors import LabelsMissing, NotAllowed
@@ -140,6 +142,21 @@ def test_an_agent_is_fitted_and_adapted_as_it_was(name: str, expected: Row, arra
     check_tensors(after, FOLDER / "agents" / f"{name}-v1.agent")
     theirs = {k: v for k, v in expected["agents"][name]["versions"][1].items() if k != "threshold"}
     check(release.said_of_agent(after), theirs)
+
+
+def test_the_command_line_goes_on_with_an_agent_of_the_release(
+    expected: Row, arrays: Arrays, tmp_path: Path
+) -> None:
+    """Started and resumed with today's commands; the file of the agent is the release's."""
+    made = expected["agents"]["cual-plus"]["made"]
+    pool, ids = arrays[f"data.{made['data']}.pool0"], arrays[f"data.{made['data']}.ids0"]
+    np.savez(tmp_path / "pool.npz", X=pool, ids=ids)
+    command = ["adapt", FOLDER / "agents" / "cual-plus-v0.agent", tmp_path / "pool.npz"]
+    command += ["-o", tmp_path / "next.agent", "--budget", 4, "--task", tmp_path / "task"]
+    for _ in range(2):
+        result = CliRunner().invoke(app, [str(a) for a in command], input="q\n")
+        assert result.exit_code == 0, result.output
+    assert "going on with" in result.stderr
 
 
 # -- adaptations -----------------------------------------------------------------------------------------------

@@ -1,16 +1,8 @@
-"""Who to ask: one strategy per name."""
+"""Who to ask: one strategy per name, in whichever file of this folder."""
 
-from cual.acquisition import ambiguous, chance, classifier, diverse, top
 from cual.acquisition.base import Acquisition, PoolView, acquisition, acquisitions
+from cual.registry import import_all
 
-__all__ = [
-    "Acquisition",
-    "PoolView",
-    "acquisition",
-    "acquisitions",
-    "ambiguous",
-    "chance",
-    "classifier",
-    "diverse",
-    "top",
-]
+import_all(__name__, __path__)
+
+__all__ = ["Acquisition", "PoolView", "acquisition", "acquisitions"]

@@ -2,6 +2,7 @@
 
 import filecmp
 import json
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def open_task(
     task = Adaptation.load(folder, agent.device, bars)
     wanted = count_labels(budget, len(pool), agent.method.budget_factor)
     differs = ""
-    if not filecmp.cmp(agent_file, folder / AGENT, shallow=False):
+    if not _same_agent(agent_file, folder / AGENT, agent, task.agent):
         differs = "of another agent"
     elif not _same(task.pool, pool):
         differs = "of another pool"
@@ -46,6 +47,16 @@ def open_task(
         f"going on with {escape(str(folder))}: {task.labels_used} of {task.budget} labels used", highlight=False
     )
     return task
+
+
+def _same_agent(one_file: Path, other_file: Path, one: Agent, other: Agent) -> bool:
+    """Whether two files hold the same agent, though an earlier cual may have written one of them."""
+    if filecmp.cmp(one_file, other_file, shallow=False):
+        return True
+    with tempfile.TemporaryDirectory() as name:
+        one.save(Path(name) / "one")
+        other.save(Path(name) / "other")
+        return filecmp.cmp(Path(name) / "one", Path(name) / "other", shallow=False)
 
 
 def _same(one: Pool, other: Pool) -> bool:

@@ -16,6 +16,9 @@ from cual.heads.ccic import CCIC
 from cual.heads.linear import Linear
 from cual.heads.mlp import MLP
 from cual.heads.ridge import Ridge
+from cual.registry import import_all
+
+import_all(__name__, __path__)
 
 __all__ = [
     "CCIC",

@@ -15,6 +15,9 @@ from cual.learners.base import (
 from cual.learners.hesitation import Hesitation
 from cual.learners.novelty import Novelty
 from cual.learners.prototypes import Prototypes
+from cual.registry import import_all
+
+import_all(__name__, __path__)
 
 __all__ = [
     "Accepted",

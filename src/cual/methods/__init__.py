@@ -1,19 +1,8 @@
-"""Named compositions of the axes."""
+"""Named compositions of parts, in whichever file of this folder."""
 
-from cual.methods import ablations, ccic, cual, cual_plus, er, incdfm, oracle, pseudo_er
 from cual.methods.base import AXES, Method, add, methods
+from cual.registry import import_all
 
-__all__ = [
-    "AXES",
-    "Method",
-    "ablations",
-    "add",
-    "ccic",
-    "cual",
-    "cual_plus",
-    "er",
-    "incdfm",
-    "methods",
-    "oracle",
-    "pseudo_er",
-]
+import_all(__name__, __path__)
+
+__all__ = ["AXES", "Method", "add", "methods"]
