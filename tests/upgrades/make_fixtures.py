@@ -4,7 +4,8 @@ Made by commit 408d2db, with the release's own code, on the machine that `expect
 
     git worktree add /tmp/release-0.1.0 408d2db
     git worktree add /tmp/maker e209964  # this file with the imports of the release, which have moved since
-    cd /tmp/maker/tests && OMP_NUM_THREADS=1 PYTHONPATH=/tmp/release-0.1.0/src:. python -m upgrades.make_fixtures
+    cd /tmp/maker/tests
+    OMP_NUM_THREADS=1 PYTHONPATH=/tmp/release-0.1.0/src:. python -m upgrades.make_fixtures
 
 Do not make them again with later code: they are there because people have such files. For another release, make
 a folder of its own beside this one. The digits' rows are `cual bench run` on the protocol of `cual demo`.
