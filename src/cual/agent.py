@@ -230,15 +230,15 @@ class Agent:
 
     def _held_from(self, accepted: Accepted) -> BoolArray:
         """Which accepted samples join the validation set: a share of each class learned, believed first."""
-        held = np.zeros(len(accepted.rows), dtype=np.bool_)
+        held_out = np.zeros(len(accepted.rows), dtype=np.bool_)
         learned = (accepted.classes >= len(self.names)) | (accepted.human == 0)
         for c in np.unique(accepted.classes[learned]).tolist():
             mine = np.flatnonzero(accepted.classes == c)
             believed = mine[accepted.human[mine] == 0]
             rng = generator(self.seed, self.version + 1, c, "validation")
             candidates = rng.permutation(believed if len(believed) else mine)
-            held[candidates[: int(self.method.validation_share * len(mine))]] = True
-        return held
+            held_out[candidates[: int(self.method.validation_share * len(mine))]] = True
+        return held_out
 
     def predict(self, X: ArrayLike) -> AnyArray:
         """The class of each sample, by name."""
@@ -385,9 +385,9 @@ def at_stage(progress: Progress | None, stage: str) -> Callable[[int, int], None
 
 def _held_out(codes: IntArray, share: float, seed: int) -> BoolArray:
     """Which samples of the first classes make the validation set: `share` of each class of three or more."""
-    held = np.zeros(len(codes), dtype=np.bool_)
+    held_out = np.zeros(len(codes), dtype=np.bool_)
     for c in np.unique(codes).tolist():
         rows = np.flatnonzero(codes == c)
         n = max(1, round(share * len(rows))) if len(rows) >= 3 else 0
-        held[generator(seed, 0, c, "validation").permutation(rows)[:n]] = True
-    return held
+        held_out[generator(seed, 0, c, "validation").permutation(rows)[:n]] = True
+    return held_out

@@ -82,11 +82,11 @@ def device(value: str | torch.device) -> torch.device:
     """
     here = torch.cuda.is_available()
     try:
-        found = torch.device(value)
-        if found.type == "cpu" or (
-            found.type == "cuda" and here and (found.index or 0) < torch.cuda.device_count()
+        chosen = torch.device(value)
+        if chosen.type == "cpu" or (
+            chosen.type == "cuda" and here and (chosen.index or 0) < torch.cuda.device_count()
         ):
-            return found
+            return chosen
     except (RuntimeError, TypeError):
         pass
     raise BadOption(f"there is no device {str(value)!r} here; use cpu" + (" or cuda" if here else ""))

@@ -96,14 +96,14 @@ class Registry(Generic[T]):
         return given
 
     def _made(self, name: str, given: Mapping[str, Any]) -> Any:
-        made = cast("Callable[..., Any]", self[name])
-        known = _parameters(made)
+        constructor = cast("Callable[..., Any]", self[name])
+        known = _parameters(constructor)
         unknown = [option for option in given if option not in known]
         if unknown:
             has = ", ".join(known) or "no options"
             raise BadOption(f"the {self._kind} {name!r} has no {', '.join(unknown)}; it has {has}")
         try:
-            return made(**given)
+            return constructor(**given)
         except BadOption as error:
             raise BadOption(f"{self._kind} {name!r}: {error}") from error
         except (TypeError, ValueError) as error:
@@ -133,12 +133,13 @@ def to_json(part: object) -> dict[str, Any]:
 
 def _inner(part: object, changes: Mapping[str, Any]) -> dict[str, Any]:
     """Changes of a part's options, where those that hold a part themselves may be changed by their options."""
-    held = options_of(part)
-    return {
-        name: _axes[type(held[name])].part(value, held[name]) if type(held.get(name)) in _axes else value
-        for name, value in changes.items()
-    }
+    current = options_of(part)
+    inner: dict[str, Any] = {}
+    for name, value in changes.items():
+        before = current.get(name)
+        inner[name] = _axes[type(before)].part(value, before) if type(before) in _axes else value
+    return inner
 
 
-def _parameters(made: Callable[..., Any]) -> list[str]:
-    return list(inspect.signature(made).parameters)
+def _parameters(constructor: Callable[..., Any]) -> list[str]:
+    return list(inspect.signature(constructor).parameters)

@@ -82,11 +82,11 @@ def checks(part: object) -> list[tuple[str, Check]]:
         An object, which is checked as it is. Or a class, of which one object is checked for each row of
         parameters that its classmethod ``unit_test_params()`` gives, or one of its defaults if it has none.
     """
-    found: list[tuple[str, Check]] = []
+    named_checks: list[tuple[str, Check]] = []
     for each, parameters in objects(part):
         for name, check in _suite_of(each).of(each):
-            found.append((f"{name} ({parameters})" if parameters else name, check))
-    return found
+            named_checks.append((f"{name} ({parameters})" if parameters else name, check))
+    return named_checks
 
 
 def _suite_of(part: object) -> Suite[Any]:

@@ -84,8 +84,8 @@ def objects(part: object) -> list[tuple[object, str]]:
         several = [dict(given) for given in cast("Callable[[], Iterable[Mapping[str, Any]]]", brought)()]
     if not several:
         raise AssertionError(f"{part.__name__}.unit_test_params() gives nothing, so that nothing is checked")
-    made = cast("Callable[..., object]", part)
-    return [(made(**given), written(given)) for given in several]
+    constructor = cast("Callable[..., object]", part)
+    return [(constructor(**given), written(given)) for given in several]
 
 
 def written(given: Mapping[str, Any]) -> str:

@@ -46,15 +46,15 @@ class Course:
     def sayings(self) -> dict[str, AnyArray]:
         """All that it says of the rows that are left, in the order in which a resumed adaptation asks."""
         rows = self.rows
-        found = {
+        outputs = {
             "probabilities": self.short.probabilities(rows),
             "features": self.short.features(rows),
             "learning": self.short.learning(),
         }
         scored = self.short.score(rows)
-        found |= {"scores": scored.scores, "classes": scored.classes}
-        found |= {"validation": scored.validation.cpu().numpy(), "nearest": self.short.nearest_old(rows)}
-        return found
+        outputs |= {"scores": scored.scores, "classes": scored.classes}
+        outputs |= {"validation": scored.validation.cpu().numpy(), "nearest": self.short.nearest_old(rows)}
+        return outputs
 
 
 def steps(learner: Learner, stage: Stage | None = None) -> Iterator[tuple[str, Course, Scored]]:

@@ -237,8 +237,8 @@ def options_replace_saved_ones(head: Head) -> None:
 
 
 def _others(head: Head, option: str, value: Any) -> list[Any]:
-    made = [part for part, _ in objects(type(head))]
+    examples = [part for part, _ in objects(type(head))]
     with suppress(TypeError):  # an option without a default
-        made.append(type(head)())
-    values = [getattr(part, option) for part in made]
+        examples.append(type(head)())
+    values = [getattr(part, option) for part in examples]
     return [other for other in values if other != value]

@@ -68,8 +68,8 @@ def scores_are_finite_and_one_per_row(learner: Learner) -> None:
 def validation_is_scored_whole(learner: Learner) -> None:
     for case, course, scored in steps(learner):
         with given(case):
-            n, held = len(scored.validation), len(course.stage.agent.validation)
-            expect(n == held, f"scores {n} of {held} validation samples")
+            n, expected = len(scored.validation), len(course.stage.agent.validation)
+            expect(n == expected, f"scores {n} of {expected} validation samples")
 
 
 @suite.check
@@ -249,8 +249,8 @@ def detector_tells_samples_one_by_one(learner: Learner) -> None:
 def detector_is_always_the_same(learner: Learner) -> None:
     with untouched_random_state():
         (first, X), (again, _) = (detected(learner) for _ in range(2))
-        found = first.novelty(X), again.novelty(X)
-        expect(torch.equal(*found), "has a detector that says something else the second time")
+        scores = first.novelty(X), again.novelty(X)
+        expect(torch.equal(*scores), "has a detector that says something else the second time")
     expect(first.threshold == again.threshold, "has a detector with another threshold the second time")
 
 

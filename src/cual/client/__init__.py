@@ -131,13 +131,14 @@ class Client(Connection):
         With `wait`, it is ready when this returns.
         """
         if path is not None:
-            made = self.post("/api/pools", json={"name": name, "agent": id_of(agent), "path": path}, once=True)
+            body = {"name": name, "agent": id_of(agent), "path": path}
+            record = self.post("/api/pools", json=body, once=True)
         else:
             with ExitStack() as opened:
                 parts = _parts(opened, files, X, ids)
                 form = {"name": name, "agent": str(id_of(agent))}
-                made = self.post("/api/pools", data=form, files=parts, once=True)
-        pool = read(RemotePool, made)
+                record = self.post("/api/pools", data=form, files=parts, once=True)
+        pool = read(RemotePool, record)
         if not wait:
             return pool
         pool = until(lambda: self.pool(pool), lambda p: p.state != "preparing")
@@ -195,9 +196,9 @@ class Client(Connection):
 
 
 def _npy(array: Array) -> bytes:
-    held = io.BytesIO()
-    np.save(held, array, allow_pickle=False)
-    return held.getvalue()
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
 
 
 def _parts(
@@ -210,10 +211,10 @@ def _parts(
     if (files is None) == (X is None):
         raise BadFeatures("give files, or X, or a path on the service's machine")
     if X is not None:
-        held = io.BytesIO()
+        buffer = io.BytesIO()
         named = {} if ids is None else {"ids": np.array(list(ids))}
-        np.savez(held, allow_pickle=False, X=np.asarray(X), **named)  # pyright: ignore[reportArgumentType]
-        return [("files", ("features.npz", held.getvalue()))]
+        np.savez(buffer, allow_pickle=False, X=np.asarray(X), **named)  # pyright: ignore[reportArgumentType]
+        return [("files", ("features.npz", buffer.getvalue()))]
     paths: Iterator[Path] = (
         iter([Path(files)]) if isinstance(files, str | Path) else (Path(p) for p in files or ())
     )

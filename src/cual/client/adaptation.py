@@ -52,8 +52,8 @@ class RemoteAdaptation:
         Telling the same again changes nothing, so that it is safe to try again; telling else corrects.
         """
         known = self._known(query_id, answers)
-        said = {str(known[sample]): _plain(label) for sample, label in answers.items()}
-        self._client.post(f"{self._url}/answers", json={"answers": said})
+        labels = {str(known[sample]): _plain(label) for sample, label in answers.items()}
+        self._client.post(f"{self._url}/answers", json={"answers": labels})
 
     def undo(self) -> Label:
         """Take back the last answer that this client's person gave; the sample that it was about."""
@@ -92,17 +92,17 @@ class RemoteAdaptation:
 
     def pseudo_labels(self) -> list[dict[str, Any]]:
         """What is believed without asking, most doubtful first."""
-        found: list[dict[str, Any]] = []
+        rows: list[dict[str, Any]] = []
         while True:
-            part = self._client.get(f"{self._url}/pseudo-labels", params={"start": len(found), "n": 10_000})
-            found += part
+            part = self._client.get(f"{self._url}/pseudo-labels", params={"start": len(rows), "n": 10_000})
+            rows += part
             if len(part) < 10_000:
-                return found
+                return rows
 
     def review(self, verdicts: Mapping[int, Literal["confirm", "reject"]]) -> None:
         """Confirm or reject pseudo-labels, by the row of the sample."""
-        said = {str(row): verdict for row, verdict in verdicts.items()}
-        self._client.post(f"{self._url}/reviews", json={"reviews": said})
+        reviews = {str(row): verdict for row, verdict in verdicts.items()}
+        self._client.post(f"{self._url}/reviews", json={"reviews": reviews})
 
     def _query(self, lent: list[dict[str, Any]]) -> RemoteQuery:
         first = lent[0]["query"]

@@ -111,8 +111,8 @@ def _checked(response: httpx.Response) -> httpx.Response:
     if response.is_success:
         return response
     try:
-        said = response.json()
-        name, detail = str(said["error"]), str(said["detail"])
+        problem = response.json()
+        name, detail = str(problem["error"]), str(problem["detail"])
     except (ValueError, KeyError, TypeError):
         name, detail = "", f"the service answered {response.status_code} {response.reason_phrase}"
     kind = getattr(errors, name, None)

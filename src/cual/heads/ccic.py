@@ -281,8 +281,8 @@ class Interpolation(Step):
             errors, *last = torch.autograd.grad(self.loss(before.relu(), *output), [before, *output])
         torch.mm(errors.t(), self.inputs, out=self.gradients[0][0])
         torch.sum(errors, 0, out=self.gradients[0][1])
-        for gradient, found in zip(self.gradients[1], last, strict=True):
-            gradient.copy_(found)
+        for gradient, computed in zip(self.gradients[1], last, strict=True):
+            gradient.copy_(computed)
 
     def loss(self, embeddings: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         """All four terms, for the embeddings of `inputs` and the output layer."""

@@ -106,11 +106,11 @@ class PrototypeLearner:
 
     def _taught(self, space: Space, prototypes: ClassPrototypes) -> Whitens:
         """The agent's head with what the anchors are taken for, so that novel classes shape the space too."""
-        held = (prototypes.shares.max(dim=1).values > 0.5).cpu().numpy()
-        X = self._pool.take(space.anchors[held], self._agent.device)
+        certain = (prototypes.shares.max(dim=1).values > 0.5).cpu().numpy()
+        X = self._pool.take(space.anchors[certain], self._agent.device)
         n_classes = prototypes.shares.shape[1]
         none = Samples(X[:0], torch.empty(0, dtype=torch.int64, device=X.device))
-        believed = Samples(X, prototypes.shares[torch.from_numpy(held).to(X.device)])
+        believed = Samples(X, prototypes.shares[torch.from_numpy(certain).to(X.device)])
         return whitening(self._agent).learn(Lesson(n_classes, none, believed, none), np.random.default_rng(0))
 
     def _novel(self) -> list[int]:
