@@ -3,19 +3,15 @@
 from nicegui import ui
 
 from cual.serve.web.page.elements import El, button
+from cual.serve.web.page.keymap import BOARD
 
 KEYS = {
     "← → ↑ ↓": "move from tile to tile",
     "Space": "select or deselect; Shift with arrows selects more",
-    "a": "select the whole group",
     "Esc": "deselect everything",
     "1 … 9 0": "answer with the class that has this key; further classes have letters",
     "/ or Enter": "find a class by typing, or create a new one: its name, then Enter",
-    "u": "unsure: cannot tell; costs no label and is not asked again",
-    "p": "pass on: leave it for later or for somebody else",
-    "z": "undo the last answer",
-    "c": "correct earlier answers; c again comes back",
-    "?": "this list",
+    **{key: command.help for key, command in BOARD.items()},
 }
 REVIEW_KEYS = {
     "← → ↑ ↓": "move from tile to tile",

@@ -17,7 +17,7 @@ from cual.serve.web.page.class_panel import ClassPanel
 from cual.serve.web.page.desks import Desks, fair_share, too_many
 from cual.serve.web.page.elements import El, actions
 from cual.serve.web.page.help import help_dialog
-from cual.serve.web.page.keymap import COMMANDS
+from cual.serve.web.page.keymap import COMMANDS, TITLES
 from cual.serve.web.page.recent import recent
 from cual.serve.web.page.routes import page
 from cual.serve.web.page.stages import Stage
@@ -68,7 +68,7 @@ class QuestionDesk:
                 self._panel = panel
                 self._classes = ClassPanel(self._keys)
                 self._note = El("div", classes="note")
-                actions(COMMANDS, _MEANING)
+                actions(COMMANDS, TITLES)
         if not self._answers:
             self._note.say("You can look, but not answer.")
 
@@ -227,13 +227,3 @@ class QuestionDesk:
 
 def _many(ids: Sequence[object]) -> str:
     return "1 question" if len(ids) == 1 else f"{len(ids)} questions"
-
-
-_MEANING = {
-    "pass on": "Leave it for later or for somebody else",
-    "unsure": "Nobody can tell from this: costs nothing, is not asked again",
-    "undo": "Take back the last answer",
-    "correct": "See and correct earlier answers",
-    "all": "Select all of this group",
-    "help": "All keys",
-}
