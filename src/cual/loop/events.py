@@ -24,7 +24,7 @@ finished
 Each says when (``at``) and, where people have names, who (``person``).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -106,11 +106,6 @@ def answer_of(event: Mapping[str, Any]) -> Answer:
 def same_step(one: Row, other: Row) -> bool:
     """Whether two computed events are of the same step: the same round, questions and beliefs, whenever."""
     return {k: v for k, v in one.items() if k != "at"} == {k: v for k, v in other.items() if k != "at"}
-
-
-def people_s(events: Iterable[Row]) -> list[Row]:
-    """The events that people caused."""
-    return [event for event in events if event["event"] not in COMPUTED]
 
 
 def _by(row: Row, person: Any) -> Row:
