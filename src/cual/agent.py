@@ -368,7 +368,7 @@ def _read_verified(body: Row, tensors: Mapping[str, Tensor]) -> Tensor:
     """
     if "validation.verified" in tensors:
         return tensors["validation.verified"]
-    new = sum(len(row["new_classes"]) for row in body["history"])
+    new = sum(len(row.get("new_classes", ())) for row in body["history"])
     return tensors["validation.y"] < len(body["names"]) - new
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from cual import Adaptation
 from cual.errors import DamagedFile, FolderInUse, NewerFormat
+from cual.loop import files
+from cual.loop.journal import Journal
 from worlds import World
 
 
@@ -80,6 +82,25 @@ def test_a_journal_of_another_pool_is_noticed(world: World, tmp_path: Path) -> N
     (tmp_path / "cache.safetensors").unlink()
     with pytest.raises(DamagedFile, match="computing round 0 again gave something else"):
         Adaptation.load(tmp_path).ask()
+
+
+def test_a_first_save_that_was_killed_halfway_left_no_adaptation(world: World, tmp_path: Path) -> None:
+    task = world.adapt(budget=8)
+    files.begin(tmp_path, task.agent, task.pool)
+    journal = Journal(task.journal)
+    journal.begin(tmp_path / files.JOURNAL)
+    assert not files.is_saved(tmp_path)
+    journal.flush()
+    assert files.is_saved(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["answer", "_class__", "ledger_row", "no such"])
+def test_an_event_that_there_is_not_is_a_named_error(world: World, tmp_path: Path, kind: str) -> None:
+    asked(world, tmp_path)
+    with (tmp_path / "journal.jsonl").open("a") as file:
+        file.write(json.dumps({"event": kind, "at": "", "sample": "a"}) + "\n")
+    with pytest.raises(DamagedFile, match=f"there is no event '{kind}'"):
+        Adaptation.load(tmp_path)
 
 
 def test_a_newer_journal_is_refused(world: World, tmp_path: Path) -> None:

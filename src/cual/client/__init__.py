@@ -57,7 +57,7 @@ class Client(Connection):
         return read(RemoteAgent, self.get(f"/api/agents/{id_of(agent)}"))
 
     def versions(self, agent: int | RemoteAgent) -> list[dict[str, Any]]:
-        """What led to each version, and how good it is on held-out samples."""
+        """What led to each version, and how good it is by labels of people."""
         return self.get(f"/api/agents/{id_of(agent)}/versions")
 
     def add_agent(self, name: str, file: str | Path) -> RemoteAgent:

@@ -36,6 +36,7 @@ FORMAT = 1
 COMPUTED = ("asked", "believed", "ended")
 """Events that the learner's own steps leave; the others are people's."""
 ANSWERS = ("told", "skipped", "corrected", "settled")
+KINDS = ("begun", *COMPUTED, *ANSWERS, "undone", "confirmed", "rejected", "stopped", "finished")
 
 
 def now() -> str:

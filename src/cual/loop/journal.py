@@ -12,6 +12,7 @@ from pathlib import Path
 from cual.errors import BadFile, DamagedFile, FolderInUse, NewerFormat
 from cual.loop.events import FORMAT
 from cual.loop.state import State
+from cual.storage import write_bytes
 from cual.types import Row
 
 
@@ -33,9 +34,8 @@ class Journal:
         self.rows.append(row)
 
     def begin(self, file: Path) -> None:
-        """Write to a file that is not there yet."""
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(b"")
+        """Write to a new file, which is there once it holds all that has happened so far."""
+        file.unlink(missing_ok=True)
         self._file = file
         self._written = 0
         self._size = 0
@@ -46,15 +46,21 @@ class Journal:
             return
         new = self.rows[self._written :]
         data = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in new).encode()
-        with self._file.open("r+b") as file:
+        if self._size:
+            self._append(self._file, data)
+        else:
+            write_bytes(self._file, data)
+        self._written = len(self.rows)
+        self._size += len(data)
+
+    def _append(self, path: Path, data: bytes) -> None:
+        with path.open("r+b") as file:
             file.seek(0, os.SEEK_END)
             if file.tell() != self._size:
-                raise FolderInUse(f"{self._file} was written by somebody else since; load it again")
+                raise FolderInUse(f"{path} was written by somebody else since; load it again")
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        self._written = len(self.rows)
-        self._size += len(data)
 
     @classmethod
     def open(cls, file: Path) -> "Journal":

@@ -108,6 +108,8 @@ class State:
     def apply(self, event: Row) -> None:
         """Take the next event."""
         kind = event["event"]
+        if kind not in events.KINDS:
+            raise ValueError(f"there is no event {kind!r}")
         getattr(self, f"_{kind}")(event)
         if kind in events.COMPUTED:
             self.computed = self.events

@@ -64,7 +64,7 @@ def agent(person: Reader, workspace: InWorkspace, id: Id) -> AgentRecord:
 
 @router.get("/{id}/versions", responses=problems(404))
 def versions(person: Reader, workspace: InWorkspace, id: Id) -> list[VersionRecord]:
-    """All versions, with what led to each and how good it is on held-out samples."""
+    """All versions, with what led to each and how good it is by labels of people."""
     return workspace.versions(id)
 
 
