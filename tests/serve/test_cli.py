@@ -201,7 +201,11 @@ def test_ports(tmp_path: Path) -> None:
         assert six.getsockname()[1] >= 8765
 
 
-@pytest.mark.parametrize(("browser", "display"), [("", ""), ("true %s", ""), ("true %s &", ":0")])
+WINDOW = "timeout 2 tail -f /dev/null"
+"""A browser that stays open for a while: one that has ended when it is looked at counts as none."""
+
+
+@pytest.mark.parametrize(("browser", "display"), [("", ""), ("true %s", ""), (f"{WINDOW} %s &", ":0")])
 def test_a_browser_is_opened_where_there_is_one(browser: str, display: str) -> None:
     """One that would take the terminal from the service is none."""
     code = "from cual.cli.serve import _opened; print(_opened('http://127.0.0.1'))"
