@@ -201,7 +201,7 @@ def test_ports(tmp_path: Path) -> None:
         assert six.getsockname()[1] >= 8765
 
 
-WINDOW = "timeout 2 tail -f /dev/null"
+WINDOW = "timeout 2 tail -qf /dev/null"
 """A browser that stays open for a while: one that has ended when it is looked at counts as none."""
 
 
