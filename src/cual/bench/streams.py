@@ -3,6 +3,7 @@
 A stream depends on labels, protocol and seed alone, so it is the same for every method.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -34,6 +35,12 @@ class Protocol:
     reuse
         Redraw old samples from the whole holdout for each task. Otherwise each class's holdout is dealt out
         over the tasks in which the class is old, and every sample appears in one pool at most.
+    natural
+        Draw old samples as frequent as their classes are, instead of evenly.
+    imbalance
+        If given, classes are thinned out to a power law whose largest class is so many times its smallest; which
+        class is how frequent is drawn by the seed. Test rows stay. Old samples are then as frequent as their
+        classes (`natural`).
     """
 
     first: int = 2
@@ -43,6 +50,8 @@ class Protocol:
     old_per_new: float = 2.0
     rarity: float | None = None
     reuse: bool = True
+    natural: bool = False
+    imbalance: float | None = None
 
     def __post_init__(self) -> None:
         if self.first < 1 or self.increment < 1:
@@ -51,6 +60,8 @@ class Protocol:
             raise BadOption(f"test ({self.test}) and holdout ({self.holdout}) must be shares between 0 and 1")
         if self.old_per_new <= 0 or (self.rarity is not None and self.rarity <= 0):
             raise BadOption(f"old_per_new ({self.old_per_new}) and rarity ({self.rarity}) must be above 0")
+        if self.imbalance is not None and not 1 <= self.imbalance < math.inf:
+            raise BadOption(f"imbalance ({self.imbalance}) is how many times the smallest the largest class is")
 
 
 @dataclass(frozen=True)
@@ -90,6 +101,13 @@ class _Parts:
     holdout: IntArray
     train: IntArray
 
+    def thinned(self, share: float) -> "_Parts":
+        """A share of what is learned from and met later; all that is tested on."""
+        holdout, train = (
+            rows[: max(least, round(share * len(rows)))] for rows, least in ((self.holdout, 1), (self.train, 2))
+        )
+        return _Parts(self.test, holdout, train)
+
 
 def make_stream(y: AnyArray, protocol: Protocol, seed: int) -> Stream:
     """The stream of one seed over integer labels `y`.
@@ -104,6 +122,10 @@ def make_stream(y: AnyArray, protocol: Protocol, seed: int) -> Stream:
     order = tuple(int(c) for c in generator(seed, 0, 0, "bench class order").permutation(classes))
     rng = generator(seed, 0, 0, "bench split")
     parts = {c: _split(np.flatnonzero(y == c), c, protocol, rng) for c in classes}
+    if protocol.imbalance is not None:
+        ranks = generator(seed, 0, 0, "bench frequencies").permutation(len(classes))
+        kept = (ranks + 1.0) ** -(math.log(protocol.imbalance) / math.log(len(classes)))
+        parts = {c: parts[c].thinned(share) for c, share in zip(classes, kept.tolist(), strict=True)}
     starts = range(protocol.first, len(order), protocol.increment)
     tasks: list[Task] = []
     for number, start in enumerate(starts, 1):
@@ -139,7 +161,11 @@ def _pool(
 ) -> IntArray:
     rng_old, rng_new = generator(seed, number, 0, "bench old"), generator(seed, number, 0, "bench new")
     wanted = round(protocol.old_per_new * sum(len(rows) for rows in new))
-    drawn_old = _draw_evenly(old, wanted, rng_old)
+    if protocol.natural or protocol.imbalance is not None:
+        every = np.concatenate(old)
+        drawn_old = rng_old.choice(every, min(wanted, len(every)), replace=False)
+    else:
+        drawn_old = _draw_evenly(old, wanted, rng_old)
     if protocol.rarity is None:
         drawn_new = np.concatenate(new)
     else:
