@@ -4,7 +4,6 @@ from cual.acquisition.diverse import Diverse, DiverseUncertain
 from cual.heads import Ridge
 from cual.learners import Prototypes
 from cual.methods.base import Method, add
-from cual.methods.oracle import ORACLE
 from cual.pseudo_labels import LikelierThanNot
 
 CUAL_PLUS = add(
@@ -19,13 +18,6 @@ CUAL_PLUS = add(
         believes_last=True,
         ends_below_threshold=False,  # angles saturate: far outside can be no farther than two deviations
         rounds=4,
-        head=Ridge(expand=-1),
-    )
-)
-ORACLE_RIDGE = add(
-    ORACLE.but(
-        name="oracle-ridge",
-        summary="every label of every pool, closed-form head",
         head=Ridge(expand=-1),
     )
 )
