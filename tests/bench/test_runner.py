@@ -10,6 +10,7 @@ import pytest
 
 from cual.bench.folder import RunFolder, read_rows
 from cual.bench.jobs import Progress, run
+from cual.bench.results import grouped
 from cual.bench.rows import round_rows
 from cual.bench.runner import Data, fit_first, load, walk
 from cual.bench.settings import Setting
@@ -186,6 +187,30 @@ def test_what_a_killed_run_left_unfinished_is_dropped_and_done_again(setting, tm
     assert len(again) == 5
     assert not any(file.exists() for file in unfinished)
     assert json.loads(again[4])["accuracy"] == json.loads(lines[4])["accuracy"]
+
+
+def test_a_folder_from_before_a_field_was_there_goes_on(setting, whole, tmp_path):
+    one = replace(setting, seeds=(0,), methods=("er-random",))
+    run(one, tmp_path)
+    lines = (tmp_path / "results.jsonl").read_text().splitlines()
+    added = ("natural", "imbalance")
+
+    def earlier(row: dict) -> dict:
+        return {name: value for name, value in row.items() if name not in added}
+
+    told = json.loads((tmp_path / "run.json").read_text())
+    (tmp_path / "run.json").write_text(json.dumps(told | {"setting": earlier(told["setting"])}))
+    (tmp_path / "results.jsonl").write_text(
+        "".join(json.dumps(earlier(json.loads(line))) + "\n" for line in lines[:4])
+    )
+    RunFolder(tmp_path).save_agent(steps(one, "er-random", 0, load(one.features))[3].agent, "er-random", 0, 4)
+    run(one, tmp_path)
+    rows = read_rows(tmp_path / "results.jsonl")
+    assert rows[4]["accuracy"] == json.loads(lines[4])["accuracy"]
+    (group,) = grouped(rows)
+    assert group.accuracy("er-random").n == 1
+    with pytest.raises(BadOption, match="imbalance is None there, 10 here"):
+        run(replace(one, imbalance=10), tmp_path)
 
 
 def test_damaged_and_foreign_folders(setting, tmp_path):

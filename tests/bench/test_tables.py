@@ -91,6 +91,20 @@ def test_what_differs_is_named_and_varied_fields_get_their_table(make_row):
     )
 
 
+def test_rows_from_before_a_field_was_there_are_at_its_default(make_row):
+    earlier = make_row("cual", 0, 1, 0.5)
+    assert "imbalance" not in earlier
+    today = make_row("cual", 1, 1, 0.7, natural=False, imbalance=None)
+    (group,) = grouped([earlier, today])
+    assert group.accuracy("cual").mean == pytest.approx(0.6)
+    groups = grouped([earlier, make_row("cual", 0, 1, 0.4, imbalance=10.0)])
+    assert titles(groups) == ["eurosat-r50 usual sizes", "eurosat-r50 imbalance 10"]
+    (table,) = overview(groups)
+    assert table.columns == ("method", "usual sizes", "paper", "imbalance 10")
+    natural = grouped([earlier, make_row("cual", 0, 1, 0.4, natural=True)])
+    assert titles(natural) == ["eurosat-r50 even mix", "eurosat-r50 natural mix"]
+
+
 def test_learning_novelty_and_cost(rows):
     (group,) = grouped(rows)
     learning = learning_table(group)
@@ -117,7 +131,7 @@ def test_learning_novelty_and_cost(rows):
 
 
 def test_the_paper_has_no_noise_and_no_rare_classes(make_row):
-    for change in ({"wrong": 0.1}, {"skip": 0.1}, {"rarity": 10.0}):
+    for change in ({"wrong": 0.1}, {"skip": 0.1}, {"rarity": 10.0}, {"natural": True}, {"imbalance": 10.0}):
         (group,) = grouped([make_row("cual", 0, 1, 0.5, **change)])
         assert "paper" not in accuracy_table([group]).columns
 

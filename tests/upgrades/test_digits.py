@@ -12,6 +12,8 @@ from upgrades.release import FOLDER, Row, comparable
 
 PROTOCOL = ("--features", "digits", "--first", "2", "--increment", "1", "--budget", "0.02", "--buffer", "500")
 """That of `cual demo`."""
+ADDED = {"natural": False, "imbalance": None}
+"""What a row says today that those of the release do not."""
 
 pytestmark = pytest.mark.usefixtures("bits")
 
@@ -29,7 +31,7 @@ def check(method: str, seed: int, out: Path) -> None:
     theirs = expected(method, seed)
     assert len(found) == len(theirs) == 8
     for mine, row in zip(found, theirs, strict=True):
-        assert mine == row
+        assert mine == row | ADDED
 
 
 @pytest.mark.parametrize("method", ["cual", "cual-plus"])

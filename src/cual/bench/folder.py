@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from cual.agent import Agent
-from cual.bench.settings import Setting
+from cual.bench.settings import DEFAULTS, Setting
 from cual.errors import BadOption, DamagedFile, ForeignFile
 from cual.locks import claim
 from cual.storage import write_bytes
@@ -95,7 +95,7 @@ class RunFolder:
             return
         try:
             before = json.loads(file.read_text(encoding="utf-8"))
-            there = {**before["setting"], "features_sha256": before["features_sha256"]}
+            there = {**DEFAULTS, **before["setting"], "features_sha256": before["features_sha256"]}
         except (ValueError, KeyError, TypeError) as error:
             raise DamagedFile(f"{file} is damaged ({error}); choose another folder") from error
         here = {**config, "features_sha256": features_hash}

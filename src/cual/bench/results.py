@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 from cual.bench.folder import read_rows
+from cual.bench.settings import DEFAULTS, VARIED
 from cual.errors import BadFile
 from cual.types import Row
-
-VARIED = ("first", "increment", "budget", "buffer", "rarity", "reuse", "wrong", "skip")
-
 
 Measure = Callable[[Row], float | None]
 """Reads one number out of a row; None where there is none."""
@@ -101,7 +99,7 @@ def grouped(rows: Iterable[Row]) -> list[Group]:
     """Rows by dataset and protocol, in order of appearance."""
     groups: dict[tuple[str, tuple[tuple[str, Any], ...]], list[Row]] = {}
     for row in rows:
-        key = row["dataset"], tuple((name, row.get(name)) for name in VARIED)
+        key = row["dataset"], tuple((name, row.get(name, DEFAULTS[name])) for name in VARIED)
         groups.setdefault(key, []).append(row)
     return [Group(dataset, dict(varied), tuple(mine)) for (dataset, varied), mine in groups.items()]
 

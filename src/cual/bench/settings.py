@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +15,8 @@ from cual.types import Row
 
 DIGITS = "digits"
 """In place of a features file: scikit-learn's digits."""
+VARIED = ("first", "increment", "budget", "buffer", "rarity", "reuse", "natural", "imbalance", "wrong", "skip")
+"""Fields of a setting that are written into every row, so that rows of several runs can be told apart."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class Setting:
         Labels per task: a share of the pool (float) or a number (int).
     buffer
         Samples in the replay memory.
+    rarity, reuse, natural, imbalance
+        How frequent classes are in pools; see `cual.bench.streams.Protocol`.
     wrong, skip
         Share of wrong and of skipped answers (the Oracle, an upper bound, is never told wrong).
     options
@@ -49,6 +53,8 @@ class Setting:
     name: str = ""
     rarity: float | None = None
     reuse: bool = True
+    natural: bool = False
+    imbalance: float | None = None
     wrong: float = 0.0
     skip: float = 0.0
     device: str = "cpu"
@@ -75,7 +81,14 @@ class Setting:
 
     @property
     def protocol(self) -> Protocol:
-        return Protocol(first=self.first, increment=self.increment, rarity=self.rarity, reuse=self.reuse)
+        return Protocol(
+            first=self.first,
+            increment=self.increment,
+            rarity=self.rarity,
+            reuse=self.reuse,
+            natural=self.natural,
+            imbalance=self.imbalance,
+        )
 
     def to_json(self) -> Row:
         """All that decides on the numbers of a run, as plain JSON."""
@@ -86,9 +99,12 @@ class Setting:
         return json.loads(json.dumps(row))
 
     def varied(self) -> Row:
-        """The fields that are written into every row, so that rows of several runs can be told apart."""
-        names = ("first", "increment", "budget", "buffer", "rarity", "reuse", "wrong", "skip")
-        return {name: getattr(self, name) for name in names}
+        """What every row says of the setting."""
+        return {name: getattr(self, name) for name in VARIED}
+
+
+DEFAULTS: Mapping[str, Any] = {f.name: f.default for f in fields(Setting) if f.default is not MISSING}
+"""What a file means that was written before there was such a field."""
 
 
 def check_features(settings: Iterable[Setting]) -> None:

@@ -38,9 +38,9 @@ class Protocol:
     natural
         Draw old samples as frequent as their classes are, instead of evenly.
     imbalance
-        If given, classes are thinned out to a power law whose largest class is so many times its smallest; which
-        class is how frequent is drawn by the seed. Test rows stay. Old samples are then as frequent as their
-        classes (`natural`).
+        If given, classes are thinned out by a power law: one keeps all of its samples, one a share of
+        1 / `imbalance`, the others shares in between; the seed draws which. Of equally large classes, the
+        largest is then so many times the smallest. Test rows stay; old samples are drawn as with `natural`.
     """
 
     first: int = 2
@@ -61,7 +61,9 @@ class Protocol:
         if self.old_per_new <= 0 or (self.rarity is not None and self.rarity <= 0):
             raise BadOption(f"old_per_new ({self.old_per_new}) and rarity ({self.rarity}) must be above 0")
         if self.imbalance is not None and not 1 <= self.imbalance < math.inf:
-            raise BadOption(f"imbalance ({self.imbalance}) is how many times the smallest the largest class is")
+            raise BadOption(
+                f"imbalance ({self.imbalance}) must be at least 1: the largest class in smallest ones"
+            )
 
 
 @dataclass(frozen=True)

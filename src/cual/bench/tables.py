@@ -8,6 +8,7 @@ from cual.acquisition.chance import Random
 from cual.bench.formats import Cell, Table, count
 from cual.bench.paper import paper_tables
 from cual.bench.results import Group, Value, differing, of_round
+from cual.bench.settings import DEFAULTS
 from cual.learners import Novelty
 from cual.methods import methods
 from cual.types import Row
@@ -23,12 +24,24 @@ SHORT = {
 LONG = {
     "increment": "new classes per task",
     "rarity": "rarity of new classes",
+    "imbalance": "imbalance of classes",
     "wrong": "wrong answers",
     "skip": "skipped answers",
 }
+WORDS = {
+    ("reuse", True): "reuse",
+    ("reuse", False): "no reuse",
+    ("natural", True): "natural mix",
+    ("natural", False): "even mix",
+    ("rarity", None): "usual mix",
+    ("imbalance", None): "usual sizes",
+}
+"""Values that are no numbers, as people say them."""
 AVERAGE = "Mean ± deviation over seeds of the accuracy averaged over tasks t ≥ 1; a class never found counts 0."
-VARYING = ("budget", "increment", "wrong", "skip", "rarity")
+VARYING = ("budget", "increment", "wrong", "skip", "rarity", "imbalance")
 """Fields of the protocol that get a table and a figure of their own where they vary."""
+NOT_IN_PAPER = ("rarity", "natural", "imbalance", "wrong", "skip")
+"""Fields that are at their defaults wherever the paper has a figure: no rare classes and no noise."""
 
 
 # -- which tables there are ------------------------------------------------------------------------------------
@@ -209,13 +222,11 @@ def titles(groups: Sequence[Group]) -> list[str]:
 def shown(field: str, value: Any) -> str:
     """A value of the protocol as people write it.
 
-    >>> shown("budget", 0.005), shown("increment", 3), shown("rarity", None)
-    ('0.5 %', '+3', 'usual mix')
+    >>> shown("budget", 0.005), shown("increment", 3), shown("rarity", None), shown("imbalance", 10.0)
+    ('0.5 %', '+3', 'usual mix', 'imbalance 10')
     """
-    if field == "reuse":
-        return "reuse" if value else "no reuse"
-    if field == "rarity" and value is None:
-        return "usual mix"
+    if (field, value) in WORDS:
+        return WORDS[field, value]
     if field == "budget":
         return f"{100 * value:g} %" if isinstance(value, float) else f"{value} labels"
     if field in ("wrong", "skip") and isinstance(value, float | int):
@@ -236,8 +247,8 @@ def varying(groups: Sequence[Group], field: str) -> list[list[Group]]:
 def paper_value(method: str, group: Group) -> float | None:
     """The paper's figure for a method under the group's dataset, increment and budget, as a share."""
     given = group.varied
-    if given["wrong"] or given["skip"] or given["rarity"] is not None:
-        return None  # the paper has neither noise nor rare classes
+    if any(given[field] != DEFAULTS[field] for field in NOT_IN_PAPER):
+        return None
     for table in paper_tables().values():
         for column, value in zip(table.columns, table.rows.get(method, ()), strict=False):
             if value is not None and column.matches(group.dataset, given["increment"], given["budget"]):

@@ -45,6 +45,12 @@ def run(
         bool, typer.Option("--no-reuse", help="Each held-out sample appears in one pool only.")
     ] = False,
     rarity: Annotated[float | None, typer.Option(help="Old samples per new one, for rare new classes.")] = None,
+    natural: Annotated[
+        bool, typer.Option("--natural", help="Old samples are as frequent as their classes, not evenly drawn.")
+    ] = False,
+    imbalance: Annotated[
+        float | None, typer.Option(help="Largest class in smallest ones: classes are thinned to a power law.")
+    ] = None,
     wrong: Annotated[float, typer.Option(help="Share of wrong answers.")] = 0.0,
     skip: Annotated[float, typer.Option(help="Share of skipped answers.")] = 0.0,
     option: Annotated[
@@ -90,6 +96,8 @@ def run(
             buffer=buffer,
             rarity=rarity,
             reuse=not no_reuse,
+            natural=natural,
+            imbalance=imbalance,
             wrong=wrong,
             skip=skip,
             device=device,
