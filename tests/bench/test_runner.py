@@ -11,9 +11,10 @@ import pytest
 from cual.bench.folder import RunFolder, read_rows
 from cual.bench.jobs import Progress, run
 from cual.bench.results import grouped
-from cual.bench.rows import round_rows
+from cual.bench.rows import Truth, round_rows
 from cual.bench.runner import Data, fit_first, load, walk
 from cual.bench.settings import Setting
+from cual.data.table import Table
 from cual.errors import BadFile, BadOption, DamagedFile, FolderInUse, ForeignFile, UnknownName
 from cual.loop.rounds import Round
 from cual.uncertainty import Threshold
@@ -131,6 +132,47 @@ def test_noise_reaches_the_learner_but_not_the_oracle(setting):
         assert any(step.row["labels_skipped"] for step in ran) is disturbed
 
 
+def test_a_wrong_answer_about_a_new_class_names_another_new_one(setting):
+    data = load(setting.features)
+    confused = replace(setting, increment=2, budget=0.5, wrong=0.5, wrong_among_new=True)
+    *two_new, one_new = steps(confused, "er-random", 0, data)
+    for step in (*two_new, one_new):
+        new = data.truth.classes(step.task.new)
+        answers = [(data.truth.labels[s].item(), answer) for s, answer in step.adaptation.answers.items()]
+        wrong = [answer for truth, answer in answers if truth in new and truth != answer]
+        assert wrong
+        assert all((answer in new) is (step is not one_new) for answer in wrong)
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_a_second_name_is_the_same_class_to_every_measure(setting, blobs, numbers):
+    table = Table(blobs.X, blobs.y, class_names=None if numbers else blobs.class_names)
+    data = Data(table, Truth.of(table))
+    second = replace(setting, synonyms=1.0, budget=0.3)
+    plain = steps(replace(setting, budget=0.3), "er-random", 0, data)
+    named = steps(second, "er-random", 0, data)
+    first = data.truth.classes(data.stream(setting, 0).introduced(0))
+    for one, two in zip(plain, named, strict=True):
+        assert set(two.agent.classes_.tolist()) - set(first) == {
+            name for name in two.agent.classes_.tolist() if name not in data.truth.names
+        }
+        assert two.row["classes_known"] == one.row["classes_known"]
+        assert two.row["missed"] == one.row["missed"]
+        assert two.row["novel_in_pool"] == one.row["novel_in_pool"]
+        assert list(two.row["per_class"]) == list(one.row["per_class"])
+        new = data.truth.classes(two.task.new)
+        assert all(two.row["per_class"][str(c)] > 0 for c in new if str(c) not in two.row["missed"])
+
+
+def test_pseudo_labels_by_a_second_name_are_right(setting):
+    data = load(setting.features)
+    for step in steps(replace(setting, synonyms=1.0), "cual", 0, data):
+        believed = step.adaptation.pseudo_labels
+        right = [data.truth.first_names([label])[0] == data.truth.labels[s] for s, label in believed.items()]
+        assert step.row["pseudo_label_accuracy"] == (np.mean(right) if right else None)
+        assert not right or step.row["iterations"][-1]["precision"] == np.mean(right)
+
+
 def test_running_again_repeats_nothing(setting, whole):
     before = (whole / "results.jsonl").read_bytes()
     told: list[Progress] = []
@@ -152,7 +194,6 @@ def test_another_run_does_not_mix_into_a_folder(setting, whole, change):
 
 def test_other_features_of_the_same_name_do_not_mix(setting, whole, blobs, tmp_path):
     from cual.data.files import write
-    from cual.data.table import Table
 
     other = tmp_path / "blobs.npz"
     write(other, Table(blobs.X + 1, blobs.y, class_names=blobs.class_names))
@@ -193,7 +234,7 @@ def test_a_folder_from_before_a_field_was_there_goes_on(setting, whole, tmp_path
     one = replace(setting, seeds=(0,), methods=("er-random",))
     run(one, tmp_path)
     lines = (tmp_path / "results.jsonl").read_text().splitlines()
-    added = ("natural", "imbalance")
+    added = ("natural", "imbalance", "wrong_among_new", "synonyms")
 
     def earlier(row: dict) -> dict:
         return {name: value for name, value in row.items() if name not in added}

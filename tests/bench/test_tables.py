@@ -131,7 +131,14 @@ def test_learning_novelty_and_cost(rows):
 
 
 def test_the_paper_has_no_noise_and_no_rare_classes(make_row):
-    for change in ({"wrong": 0.1}, {"skip": 0.1}, {"rarity": 10.0}, {"natural": True}, {"imbalance": 10.0}):
+    for change in (
+        {"wrong": 0.1},
+        {"skip": 0.1},
+        {"rarity": 10.0},
+        {"natural": True},
+        {"imbalance": 10.0},
+        {"synonyms": 0.1},
+    ):
         (group,) = grouped([make_row("cual", 0, 1, 0.5, **change)])
         assert "paper" not in accuracy_table([group]).columns
 

@@ -12,7 +12,7 @@ from upgrades.release import FOLDER, Row, comparable
 
 PROTOCOL = ("--features", "digits", "--first", "2", "--increment", "1", "--budget", "0.02", "--buffer", "500")
 """That of `cual demo`."""
-ADDED = {"natural": False, "imbalance": None}
+ADDED = {"natural": False, "imbalance": None, "wrong_among_new": False, "synonyms": 0.0}
 """What a row says today that those of the release do not."""
 
 pytestmark = pytest.mark.usefixtures("bits")

@@ -1,10 +1,13 @@
-"""Recorded labels as the annotator of an experiment, with mistakes and skips on demand.
+"""Recorded labels as the annotator of an experiment, with mistakes, second names and skips on demand.
 
 The only place of a run where true labels of pool samples are handed out, one paid answer at a time.
 """
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from cual.data.labels import SKIP, Answer
 from cual.errors import BadOption
@@ -25,6 +28,10 @@ class Recorded:
         With the sample's id they decide on mistakes and skips, so a resumed run gets the same answers.
     wrong, skip
         Share of answers that name another class, and share of samples that get no answer.
+    confused
+        Classes that are taken for one another: a wrong answer about one of them names another of them.
+    synonyms
+        Share of samples whose class is called by its second name; the seed and the sample's id decide.
 
     >>> import numpy as np
     >>> annotator = Recorded(np.array(["cat", "dog", "owl"]), ["cat", "dog", "owl"], seed=0, task=1)
@@ -40,13 +47,18 @@ class Recorded:
         task: int,
         wrong: float = 0.0,
         skip: float = 0.0,
+        confused: Sequence[Label] = (),
+        synonyms: float = 0.0,
     ) -> None:
-        if not (0 <= wrong <= 1 and 0 <= skip < 1):
+        if not (0 <= wrong <= 1 and 0 <= skip < 1 and 0 <= synonyms <= 1):
             raise BadOption(
-                f"wrong ({wrong}) and skip ({skip}) are shares; with skip 1 nothing would be answered"
+                f"wrong ({wrong}), skip ({skip}) and synonyms ({synonyms}) are shares; "
+                "with skip 1 nothing would be answered"
             )
-        self._labels, self._classes = labels, list(classes)
+        self._labels, self._classes, self._confused = labels, list(classes), list(confused)
         self._seed, self._task, self._wrong, self._skip = seed, task, wrong, skip
+        self._synonyms = synonyms
+        self._second_names = second_names(np.unique(labels).tolist()) if synonyms else {}
         self.answers: dict[int, Answer] = {}
 
     def answer(self, ids: Iterable[Any]) -> dict[int, Answer]:
@@ -69,7 +81,28 @@ class Recorded:
         mistakes, silence = generator(self._seed, self._task, sample, "bench annotator").random(2)
         if silence < self._skip:
             return SKIP
-        others = [c for c in self._classes if c != truth]
-        if mistakes >= self._wrong or not others:
-            return truth
-        return others[int(generator(self._seed, self._task, sample, "bench mistake").integers(len(others)))]
+        name = truth
+        others = self._taken_for(truth)
+        if mistakes < self._wrong and others:
+            name = others[int(generator(self._seed, self._task, sample, "bench mistake").integers(len(others)))]
+        if self._synonyms and generator(self._seed, 0, sample, "bench synonym").random() < self._synonyms:
+            return self._second_names[name]
+        return name
+
+    def _taken_for(self, truth: Label) -> list[Label]:
+        """Which classes a wrong answer about one may name."""
+        alike = self._confused if truth in self._confused else []
+        return [c for c in alike if c != truth] or [c for c in self._classes if c != truth]
+
+
+def second_names(names: Sequence[Label]) -> Mapping[Label, Label]:
+    """A second name for each class, which no class has.
+
+    >>> second_names(["sea", "wood"]), second_names([0, 7])
+    ({'sea': 'sea (2)', 'wood': 'wood (2)'}, {0: 8, 7: 9})
+    """
+    numbers = [name for name in names if isinstance(name, int)]
+    if numbers:
+        return {name: max(numbers) + 1 + i for i, name in enumerate(names)}
+    tries = ({name: f"{name} ({n})" for name in names} for n in itertools.count(2))
+    return next(second for second in tries if not set(second.values()) & set(names))

@@ -1,13 +1,14 @@
 """One result row per task: what a finished adaptation is worth, measured with labels the agent never saw."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from cual.agent import Agent
-from cual.bench.annotators import Recorded
+from cual.bench.annotators import Recorded, second_names
 from cual.bench.measures import aupr, auroc, class_accuracy, confusion
 from cual.bench.streams import Stream, Task
 from cual.data.table import Table
@@ -34,6 +35,14 @@ class Truth:
     def classes(self, codes: Sequence[int]) -> list[Label]:
         return self.names[list(codes)].tolist()
 
+    def first_names(self, labels: Iterable[Label]) -> list[Label]:
+        """What an agent calls classes, with second names replaced: both mean the same class."""
+        return [self._first_names.get(label, label) for label in labels]
+
+    @cached_property
+    def _first_names(self) -> dict[Label, Label]:
+        return {second: name for name, second in second_names(self.names.tolist()).items()}
+
 
 def learning_row(task: Task, before: Agent, adaptation: Adaptation, annotator: Recorded, truth: Truth) -> Row:
     """What was asked and believed. A sample is novel if the agent did not know its class before the task.
@@ -43,11 +52,13 @@ def learning_row(task: Task, before: Agent, adaptation: Adaptation, annotator: R
     """
     labels = truth.labels[task.rows]
     unnamed = before.method.learner.unnamed
-    novel = np.isin(labels, truth.classes(task.new)) if unnamed else ~np.isin(labels, before.classes_)
+    known = truth.first_names(before.classes_.tolist())
+    novel = np.isin(labels, truth.classes(task.new)) if unnamed else ~np.isin(labels, known)
     true_label = dict(zip(task.rows.tolist(), labels.tolist(), strict=True))
     unknown = set(task.rows[novel].tolist())
     answered = [row["sample"] for row in adaptation.ledger if row["charged"]]
-    believed = adaptation.pseudo_labels
+    pseudo_labels = adaptation.pseudo_labels
+    believed = dict(zip(pseudo_labels, truth.first_names(pseudo_labels.values()), strict=True))
     if unnamed:
         believed = {sample: true_label[int(sample)] if sample in unknown else None for sample in believed}
     right = [true_label[int(sample)] == label for sample, label in believed.items()]
@@ -103,11 +114,14 @@ def round_rows(
 
 
 def evaluation_row(agent: Agent, features: Table, stream: Stream, task: int, truth: Truth, last: bool) -> Row:
-    """How the agent does on the test rows of all classes introduced so far; an undiscovered class counts 0."""
+    """How the agent does on the test rows of all classes introduced so far; an undiscovered class counts 0.
+
+    A class that goes by two names is one class, and either name is right.
+    """
     rows = stream.test_rows(task)
     classes = truth.classes(stream.introduced(task))
-    known = set(agent.classes_.tolist())
-    predicted: AnyArray = agent.predict(features.X[rows])
+    known = set(truth.first_names(agent.classes_.tolist()))
+    predicted = np.array(truth.first_names(agent.predict(features.X[rows]).tolist()))
     per_class = class_accuracy(truth.labels[rows], predicted, classes)
     row: dict[str, Any] = {
         "accuracy": float(np.mean(list(per_class.values()))),

@@ -4,7 +4,7 @@ What a row measures is in `rows`, where it goes in `folder`, many processes in `
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -134,5 +134,15 @@ def _tasks_done(rows: list[Row], method: str, seed: int) -> int:
 
 def _annotator(setting: Setting, method: str, seed: int, task: Task, stream: Stream, truth: Truth) -> Recorded:
     classes = truth.classes(stream.introduced(task.number))
-    noise: Mapping[str, float] = {} if method == ORACLE else {"wrong": setting.wrong, "skip": setting.skip}
-    return Recorded(truth.labels, classes, seed, task.number, **noise)
+    if method == ORACLE:
+        return Recorded(truth.labels, classes, seed, task.number)
+    return Recorded(
+        truth.labels,
+        classes,
+        seed,
+        task.number,
+        wrong=setting.wrong,
+        skip=setting.skip,
+        confused=truth.classes(task.new) if setting.wrong_among_new else (),
+        synonyms=setting.synonyms,
+    )

@@ -15,7 +15,20 @@ from cual.types import Row
 
 DIGITS = "digits"
 """In place of a features file: scikit-learn's digits."""
-VARIED = ("first", "increment", "budget", "buffer", "rarity", "reuse", "natural", "imbalance", "wrong", "skip")
+VARIED = (
+    "first",
+    "increment",
+    "budget",
+    "buffer",
+    "rarity",
+    "reuse",
+    "natural",
+    "imbalance",
+    "wrong",
+    "wrong_among_new",
+    "synonyms",
+    "skip",
+)
 """Fields of a setting that are written into every row, so that rows of several runs can be told apart."""
 
 
@@ -37,6 +50,10 @@ class Setting:
         How frequent classes are in pools; see `cual.bench.streams.Protocol`.
     wrong, skip
         Share of wrong and of skipped answers (the Oracle, an upper bound, is never told wrong).
+    wrong_among_new
+        Whether a wrong answer about a class new in the task names another new one, where there is one.
+    synonyms
+        Share of samples whose class an answer calls by a second name.
     options
         Further options of `cual.methods.Method`, for all methods alike.
     made_by
@@ -56,6 +73,8 @@ class Setting:
     natural: bool = False
     imbalance: float | None = None
     wrong: float = 0.0
+    wrong_among_new: bool = False
+    synonyms: float = 0.0
     skip: float = 0.0
     device: str = "cpu"
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])

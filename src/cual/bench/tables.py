@@ -20,6 +20,7 @@ SHORT = {
     "rarity": "rare 1:",
     "wrong": "wrong ",
     "skip": "skip ",
+    "synonyms": "synonyms ",
 }
 LONG = {
     "increment": "new classes per task",
@@ -27,6 +28,7 @@ LONG = {
     "imbalance": "imbalance of classes",
     "wrong": "wrong answers",
     "skip": "skipped answers",
+    "synonyms": "second names of classes",
 }
 WORDS = {
     ("reuse", True): "reuse",
@@ -35,12 +37,14 @@ WORDS = {
     ("natural", False): "even mix",
     ("rarity", None): "usual mix",
     ("imbalance", None): "usual sizes",
+    ("wrong_among_new", True): "wrong among new",
+    ("wrong_among_new", False): "wrong among all",
 }
 """Values that are no numbers, as people say them."""
 AVERAGE = "Mean ± deviation over seeds of the accuracy averaged over tasks t ≥ 1; a class never found counts 0."
-VARYING = ("budget", "increment", "wrong", "skip", "rarity", "imbalance")
+VARYING = ("budget", "increment", "wrong", "skip", "rarity", "imbalance", "synonyms")
 """Fields of the protocol that get a table and a figure of their own where they vary."""
-NOT_IN_PAPER = ("rarity", "natural", "imbalance", "wrong", "skip")
+NOT_IN_PAPER = ("rarity", "natural", "imbalance", "wrong", "synonyms", "skip")
 """Fields that are at their defaults wherever the paper has a figure: no rare classes and no noise."""
 
 
@@ -229,7 +233,7 @@ def shown(field: str, value: Any) -> str:
         return WORDS[field, value]
     if field == "budget":
         return f"{100 * value:g} %" if isinstance(value, float) else f"{value} labels"
-    if field in ("wrong", "skip") and isinstance(value, float | int):
+    if field in ("wrong", "skip", "synonyms") and isinstance(value, float | int):
         return f"{SHORT[field]}{100 * value:g} %"
     return f"{SHORT.get(field, field + ' ')}{value:g}" if isinstance(value, float | int) else f"{field} {value}"
 

@@ -52,6 +52,11 @@ def run(
         float | None, typer.Option(help="Largest class in smallest ones: classes are thinned to a power law.")
     ] = None,
     wrong: Annotated[float, typer.Option(help="Share of wrong answers.")] = 0.0,
+    wrong_among_new: Annotated[
+        bool,
+        typer.Option("--wrong-among-new", help="Wrong answers about a new class name another new one."),
+    ] = False,
+    synonyms: Annotated[float, typer.Option(help="Share of samples called by a second name.")] = 0.0,
     skip: Annotated[float, typer.Option(help="Share of skipped answers.")] = 0.0,
     option: Annotated[
         list[str] | None,
@@ -99,6 +104,8 @@ def run(
             natural=natural,
             imbalance=imbalance,
             wrong=wrong,
+            wrong_among_new=wrong_among_new,
+            synonyms=synonyms,
             skip=skip,
             device=device,
             options=read_options(option or []),
