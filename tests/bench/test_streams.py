@@ -50,6 +50,7 @@ def test_no_test_row_is_learned_from_and_no_sample_is_met_twice_as_unseen(sizes,
         assert not pool & test
         new = {r for r in pool if int(y[r]) in task.new}
         assert {int(y[r]) for r in pool} <= set(task.new) | set(task.old)
+        assert set(stream.met_before(task.number).tolist()) == first.union(*pools[: task.number - 1])
         assert not pool & seen, "a sample comes back that was trained on or was new in an earlier pool"
         seen |= new if protocol.reuse else pool
 

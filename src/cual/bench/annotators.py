@@ -32,6 +32,8 @@ class Recorded:
         Classes that are taken for one another: a wrong answer about one of them names another of them.
     synonyms
         Share of samples whose class is called by its second name; the seed and the sample's id decide.
+    untold
+        Samples that get no answer.
 
     >>> import numpy as np
     >>> annotator = Recorded(np.array(["cat", "dog", "owl"]), ["cat", "dog", "owl"], seed=0, task=1)
@@ -49,6 +51,7 @@ class Recorded:
         skip: float = 0.0,
         confused: Sequence[Label] = (),
         synonyms: float = 0.0,
+        untold: Iterable[int] = (),
     ) -> None:
         if not (0 <= wrong <= 1 and 0 <= skip < 1 and 0 <= synonyms <= 1):
             raise BadOption(
@@ -57,7 +60,7 @@ class Recorded:
             )
         self._labels, self._classes, self._confused = labels, list(classes), list(confused)
         self._seed, self._task, self._wrong, self._skip = seed, task, wrong, skip
-        self._synonyms = synonyms
+        self._synonyms, self._untold = synonyms, frozenset(untold)
         self._second_names = second_names(np.unique(labels).tolist()) if synonyms else {}
         self.answers: dict[int, Answer] = {}
 
@@ -77,6 +80,8 @@ class Recorded:
         return len(self.answers) - self.paid
 
     def _about(self, sample: int) -> Answer:
+        if sample in self._untold:
+            return SKIP
         truth = self._labels[sample].item()
         mistakes, silence = generator(self._seed, self._task, sample, "bench annotator").random(2)
         if silence < self._skip:

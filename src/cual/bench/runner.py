@@ -3,11 +3,14 @@
 What a row measures is in `rows`, where it goes in `folder`, many processes in `jobs`.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+
+import numpy as np
 
 from cual.agent import Agent
 from cual.bench.annotators import Recorded
@@ -16,10 +19,10 @@ from cual.bench.rows import Truth, evaluation_row, learning_row
 from cual.bench.settings import Setting, load_features
 from cual.bench.streams import Stream, Task, make_stream
 from cual.data.table import Table
+from cual.heads import LearnsOnce
 from cual.loop.adaptation import Adaptation
+from cual.methods.oracle_ridge import ORACLE_NOVEL
 from cual.types import Row
-
-ORACLE = "oracle"
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ def walk(setting: Setting, method: str, seed: int, data: Data, agent: Agent, don
     """Go through a stream's tasks, from the one after `done` on, with `agent` as it was after `done`."""
     stream = data.stream(setting, seed)
     for task in stream.tasks[done:]:
-        annotator = _annotator(setting, method, seed, task, stream, data.truth)
+        annotator = annotator_for(agent, setting, seed, task, stream, data.truth)
         began = time.perf_counter()
         adaptation = agent.adapt(data.features.X[task.rows], setting.budget, ids=task.rows)
         while query := adaptation.ask():
@@ -132,10 +135,23 @@ def _tasks_done(rows: list[Row], method: str, seed: int) -> int:
     return sum(row["method"] == method and row["seed"] == seed for row in rows)
 
 
-def _annotator(setting: Setting, method: str, seed: int, task: Task, stream: Stream, truth: Truth) -> Recorded:
+def annotator_for(
+    agent: Agent, setting: Setting, seed: int, task: Task, stream: Stream, truth: Truth
+) -> Recorded:
+    """Who answers an agent's questions in a task.
+
+    A method with a budget asks people, who err as the setting says. A bound, whose budget is infinite, is told
+    the truth. `oracle-novel` is told of classes that it does not know, and of nothing else. A head that learns
+    each sample once is told of each once, in however many pools the protocol shows it.
+    """
     classes = truth.classes(stream.introduced(task.number))
-    if method == ORACLE:
-        return Recorded(truth.labels, classes, seed, task.number)
+    if math.isinf(agent.method.budget_factor):
+        untold = np.empty(0, np.int64)
+        if agent.method.name == ORACLE_NOVEL.name:
+            untold = task.rows[np.isin(truth.labels[task.rows], agent.classes_)]
+        elif isinstance(agent.head, LearnsOnce):
+            untold = stream.met_before(task.number)
+        return Recorded(truth.labels, classes, seed, task.number, untold=untold.tolist())
     return Recorded(
         truth.labels,
         classes,

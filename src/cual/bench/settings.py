@@ -49,7 +49,7 @@ class Setting:
     rarity, reuse, natural, imbalance
         How frequent classes are in pools; see `cual.bench.streams.Protocol`.
     wrong, skip
-        Share of wrong and of skipped answers (the Oracle, an upper bound, is never told wrong).
+        Share of wrong and of skipped answers (an upper bound, such as the Oracle, is told the truth).
     wrong_among_new
         Whether a wrong answer about a class new in the task names another new one, where there is one.
     synonyms

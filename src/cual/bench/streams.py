@@ -90,6 +90,10 @@ class Stream:
         last = self.tasks[max(task, 1) - 1]
         return last.old if task == 0 else last.old + last.new
 
+    def met_before(self, task: int) -> IntArray:
+        """Rows that were learned from or in a pool before a task."""
+        return np.unique(np.concatenate([self.first, *(t.rows for t in self.tasks[: task - 1])]))
+
     def test_rows(self, task: int) -> IntArray:
         """Test rows of all classes introduced so far."""
         return np.concatenate([self.test[c] for c in self.introduced(task)])

@@ -11,3 +11,9 @@ ORACLE_RIDGE = add(
         head=Ridge(expand=-1),
     )
 )
+ORACLE_NOVEL = add(
+    ORACLE_RIDGE.but(
+        name="oracle-novel",
+        summary="oracle-ridge that the bench tells of new classes only: every label of what is novel",
+    )
+)
