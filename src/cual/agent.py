@@ -29,6 +29,9 @@ from cual.seeds import generator
 from cual.types import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray, Progress, Row
 from cual.uncertainty import ClassModel, Threshold, Uncertainty, Warns
 
+REMEMBERED = 256
+"""Unexplained samples that an agent carries into its next adaptation, at most (1 MiB of 2048 features)."""
+
 
 @dataclass(frozen=True, eq=False)
 class Agent:
@@ -55,6 +58,8 @@ class Agent:
     """Fingerprint of the encoder that made the features, where it is known; others' are refused."""
     verified: Tensor | None = None
     """Of each validation sample, whether a person gave its label; None where all of them have one."""
+    remembered: Tensor | None = None
+    """Features of samples that looked novel and that nothing explained, at most `REMEMBERED`."""
 
     @classmethod
     def fit(
@@ -153,11 +158,15 @@ class Agent:
         pool: Pool,
         accepted: Accepted,
         names: ClassNames,
+        unexplained: IntArray,
         outcome: Row,
         timings: Timings,
         progress: Progress | None = None,
     ) -> "Agent":
-        """The next version: this agent, and what an adaptation accepted (paper, appendix 4.1.4)."""
+        """The next version: this agent, and what an adaptation accepted (paper, appendix 4.1.4).
+
+        Of the rows that stay `unexplained`, some are remembered for the next pool.
+        """
         n_old, task = len(self.names), self.version + 1
         held_out = self._held_from(accepted)
         kept = Accepted(accepted.rows[~held_out], accepted.classes[~held_out], accepted.human[~held_out])
@@ -188,6 +197,8 @@ class Agent:
             torch.cat([self.validation.y, codes]),
         )
         person = torch.from_numpy(accepted.human[held_out] == 1).to(self.device)
+        drawn = generator(self.seed, task, 0, "unexplained").permutation(unexplained)[:REMEMBERED]
+        remembered = torch.cat([features(np.sort(drawn)).half(), self.unexplained])[:REMEMBERED]
         history = (*self.history, {"version": task, **outcome})
         return Agent(
             self.method,
@@ -201,7 +212,15 @@ class Agent:
             history,
             self.encoder,
             torch.cat([self._verified, person]),
+            remembered,
         )
+
+    @property
+    def unexplained(self) -> Tensor:
+        """Samples (n, width) of earlier pools that looked novel and that nothing explained."""
+        if self.remembered is not None:
+            return self.remembered
+        return torch.empty(0, self.width, dtype=torch.float16, device=self.device)
 
     @property
     def _verified(self) -> Tensor:
@@ -326,6 +345,7 @@ class Agent:
             "validation.X": self.validation.X,
             "validation.y": self.validation.y,
             "validation.verified": self._verified,
+            "unexplained.X": self.unexplained,
         }
         tensors |= {f"head.{k}": v for k, v in self.head.state().items()}
         tensors |= {f"replay.{k}": v for k, v in self.replay.state().items()}
@@ -358,6 +378,7 @@ class Agent:
                 tuple(body["history"]),
                 body.get("encoder"),
                 _read_verified(body, tensors).to(device),
+                tensors["unexplained.X"].to(device) if "unexplained.X" in tensors else None,
             )
 
 

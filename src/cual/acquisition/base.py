@@ -37,6 +37,14 @@ class PoolView:
         Class probabilities (n, C), computed only when called.
     features
         Features (m, d) of m positions, computed only when called.
+    asked
+        Features (k, d) of the samples that were answered in this adaptation, computed only when called.
+    left
+        Questions that are left, those of this round included; 0 where nobody knows.
+    met_before
+        1 for samples that are like something that stayed unexplained in an earlier pool, else 0.
+    first
+        `novelty` as it was before any answer; None where that is what the scores say.
     """
 
     scores: FloatArray
@@ -47,6 +55,22 @@ class PoolView:
     validation: FloatArray = field(default_factory=lambda: np.empty(0, np.float32))
     probabilities: Callable[[], FloatArray] = _nothing
     features: Callable[[IntArray], FloatArray] = _nothing
+    asked: Callable[[], FloatArray] = lambda: np.empty((0, 0), np.float32)
+    left: int = 0
+    met_before: Callable[[IntArray], FloatArray] = lambda at: np.zeros(len(at), np.float32)
+    first: Callable[[], FloatArray] | None = None
+
+    def novelty(self) -> FloatArray:
+        """Of each sample, the share of known validation samples that look less novel.
+
+        >>> view = PoolView(scores=np.array([0, 5.0]), threshold=1, validation=np.array([1, 2, 3.0]))
+        >>> view.novelty().tolist()
+        [0.0, 1.0]
+        """
+        if self.first is not None:
+            return self.first()
+        known = np.sort(self.validation)
+        return (np.searchsorted(known, self.scores, side="left") / max(1, len(known))).astype(np.float32)
 
 
 class Acquisition(Protocol):

@@ -1,27 +1,41 @@
-"""Who to ask: samples that are wanted and differ from each other, by k-means (cual-plus). Choosing only."""
+"""Who to ask: the questions that are left are planned, the most needed asked now (cual-plus). Choosing only.
 
+The plan is a k-means over what looks novel. Answered samples stay centres of their own, so what they explain is
+not asked about again, and asking one by one looks for the same as asking all at once, knowing more.
+"""
+
+import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize, one_hot
+from torch.nn.functional import normalize
 
 from cual import options
 from cual.acquisition.base import PoolView, acquisition, highest
 from cual.types import FloatArray, IntArray
 
+AT_ONCE = 256
+"""Questions that are planned together; longer plans are made in parts."""
+
 
 @acquisition("diverse")
 class Diverse:
-    """Ask about the medoids of a k-means over the novel samples, so that every novel class gets a question.
+    """Ask about the middle of groups that look novel, differ from each other and from what was asked before.
 
-    A sample weighs (1 − p)⁴, where p is the share of known validation samples that score at least as high.
+    A sample weighs q⁴ max(doubt, d), where q is the share of known validation samples that looked less novel at
+    first, and doubt the share that its likeliest class does not hold (1 while no novel class is known). Groups come
+    in the order of their mean doubt, if they have company, unless they are like one that comes before; what was
+    met in an earlier pool and stayed unexplained counts up to twice.
 
     Parameters
     ----------
+    least_doubt
+        d: what is certain counts so much, because a class that nobody has named yet may look like another.
     candidates
-        Samples that k-means looks at, at most: the most wanted ones.
+        Samples that k-means looks at, at most: the most wanted ones, or five for each question.
     turns
         Of k-means, at most.
 
@@ -33,123 +47,148 @@ class Diverse:
     2
     """
 
-    def __init__(self, candidates: int = 5000, turns: int = 15) -> None:
+    def __init__(self, least_doubt: float = 0.3, candidates: int = 5000, turns: int = 15) -> None:
+        self.least_doubt = options.number("least_doubt", least_doubt, 0, 1)
         self.candidates = options.whole("candidates", candidates)
         self.turns = options.whole("turns", turns)
 
     @classmethod
     def unit_test_params(cls) -> list[dict[str, Any]]:
         """What its checks are run with."""
-        return [{}, {"candidates": 4, "turns": 1}]
+        return [{}, {"candidates": 4, "turns": 1}, {"least_doubt": 1.0}]
 
     def choose(self, view: PoolView, n: int, rng: np.random.Generator) -> IntArray:
-        known = np.sort(view.validation)
-        p = 1 - np.searchsorted(known, view.scores, side="left") / max(1, len(known))
-        return _medoids(view, ((1 - p) ** 4).astype(np.float32), n, self.candidates, self.turns, rng)
+        n = min(n, len(view.scores))
+        if not n:
+            return np.empty(0, np.int64)
+        planned = min(max(n, view.left), len(view.scores))
+        novel = np.maximum(view.novelty() ** 4, 1e-4).astype(np.float32)
+        doubt = np.maximum(_doubt(view), self.least_doubt).astype(np.float32)
+        at = np.sort(highest(novel * doubt, max(self.candidates, 5 * planned)))
+        measures = map(torch.from_numpy, (novel[at], doubt[at], view.met_before(at)))
+        wanted = _Wanted(_directions(view.features(at)), *measures)
+        plan = _plan(wanted, _directions(view.asked()), planned, self.turns, rng)
+        return at[plan[:n].numpy()]
 
 
-@acquisition("diverse-uncertain")
-class DiverseUncertain:
-    """Ask about samples that look novel, belong to no class for certain, have company, and differ.
+def _doubt(view: PoolView) -> FloatArray:
+    """The share of each sample that its likeliest class does not hold; 1 while no novel class is known."""
+    if not (view.classes >= view.n_old).any():
+        return np.ones(len(view.scores), np.float32)
+    return 1 - view.probabilities().max(axis=1)
 
-    A sample weighs P(novel) · (1 − maxᶜ P(c)) times its company, the mean cosine to its nearest samples of the
-    pool: an answer about one that lies alone says nothing of others.
 
-    Parameters
+def _directions(features: FloatArray) -> Tensor:
+    """In torch: threads of two libraries of linear algebra would get in each other's way."""
+    return normalize(torch.from_numpy(features).float(), dim=1)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """Samples that may be asked about.
+
+    Attributes
     ----------
-    company
-        Nearest samples that are a sample's company; 0 if company shall not count.
-    likely
-        For each question, so many samples are looked at for their company,
-    candidates
-        … and so many of those by k-means.
-    others
-        Samples that represent a large pool where company is looked for.
-    turns
-        Of k-means, at most.
-
-    >>> X = np.eye(3, dtype=np.float32)
-    >>> p = np.array([[0.1, 0.9], [0.4, 0.6], [0.9, 0.1]], dtype=np.float32)
-    >>> view = PoolView(scores=p[:, 1], threshold=0.5, features=lambda at: X[at], probabilities=lambda: p)
-    >>> DiverseUncertain().choose(view, n=1, rng=np.random.default_rng(0)).tolist()
-    [1]
+    directions
+        Where they lie.
+    novel, doubt
+        How novel they look, and how doubtful their class is.
+    met_before
+        1 where something like it stayed unexplained in an earlier pool.
     """
 
-    def __init__(
-        self, company: int = 10, likely: int = 40, candidates: int = 10, others: int = 5000, turns: int = 15
-    ) -> None:
-        self.company = options.whole("company", company, 0)
-        self.likely = options.whole("likely", likely)
-        self.candidates = options.whole("candidates", candidates)
-        self.others = options.whole("others", others)
-        self.turns = options.whole("turns", turns)
+    directions: Tensor
+    novel: Tensor
+    doubt: Tensor
+    met_before: Tensor
 
-    @classmethod
-    def unit_test_params(cls) -> list[dict[str, Any]]:
-        """What its checks are run with."""
-        return [{}, {"company": 0, "likely": 1, "candidates": 1, "others": 2, "turns": 1}]
+    @property
+    def weights(self) -> Tensor:
+        return self.novel * self.doubt
 
-    def choose(self, view: PoolView, n: int, rng: np.random.Generator) -> IntArray:
-        if not len(view.scores):
-            return np.empty(0, np.int64)
-        weights = view.scores * (1 - view.probabilities().max(axis=1))
-        likely = highest(weights, max(self.likely * n, 200))
-        if self.company:
-            weights[likely] *= self._company(view, likely)
-        weights[np.isin(np.arange(len(weights)), likely, invert=True)] = 0
-        return _medoids(view, weights, n, max(self.candidates * n, 20), self.turns, rng)
-
-    def _company(self, view: PoolView, positions: IntArray) -> FloatArray:
-        """Mean cosine of samples to the nearest ones of the pool, as a share of the highest.
-
-        A large pool is represented by every k-th of its samples.
-        """
-        every = np.arange(len(view.scores))
-        others = every[:: max(1, len(every) // self.others)]
-        cosines = _directions(view, positions) @ _directions(view, others).T
-        cosines[torch.from_numpy(positions[:, None] == others)] = -1
-        company = cosines.topk(min(self.company, len(others)), dim=1).values.mean(dim=1).clamp(min=0).numpy()
-        return company / company.max() if company.max() > 0 else np.ones_like(company)
+    def take(self, rows: Tensor) -> "_Wanted":
+        return _Wanted(self.directions[rows], self.novel[rows], self.doubt[rows], self.met_before[rows])
 
 
-def _directions(view: PoolView, positions: IntArray) -> Tensor:
-    """In torch: threads of two libraries of linear algebra would get in each other's way."""
-    return normalize(torch.from_numpy(view.features(positions)).float(), dim=1)
+def _plan(wanted: _Wanted, asked: Tensor, n: int, turns: int, rng: np.random.Generator) -> Tensor:
+    """`n` positions of `wanted`, the most needed first. A long plan is made in parts, for its cost."""
+    if n <= AT_ONCE:
+        return _short_plan(wanted, asked, n, turns, rng)
+    centres, nearest = _grouped(wanted, asked[:0], math.isqrt(n), turns, rng)
+    part_of = (asked @ centres.T).argmax(dim=1) if len(asked) else torch.empty(0, dtype=torch.int64)
+    rows = [(nearest == g).nonzero().flatten() for g in range(len(centres))]
+    masses = torch.stack([wanted.weights[r].sum() for r in rows]).numpy()
+    plans: list[Tensor] = []
+    for r, g, m in zip(rows, range(len(rows)), _dealt(n, masses, [len(r) for r in rows]), strict=True):
+        if m:
+            plans.append(r[_plan(wanted.take(r), asked[part_of == g], m, turns, rng)])
+    places = torch.cat([torch.arange(len(plan)) / len(plan) for plan in plans])
+    return torch.cat(plans)[places.argsort(stable=True)]
 
 
-def _medoids(
-    view: PoolView, weights: FloatArray, n: int, most: int, turns: int, rng: np.random.Generator
-) -> IntArray:
-    """Positions of `n` medoids of a weighted k-means over the `most` heaviest samples."""
-    n = min(n, len(weights))
-    if n == 0:
-        return np.empty(0, np.int64)
-    candidates = np.sort(highest(weights, max(most, n)))
-    directions = _directions(view, candidates)
-    heavy = np.maximum(weights[candidates], 1e-4)
-    centres = directions[_spread(directions, heavy, n, rng)]
-    nearest = torch.empty(0)
+def _dealt(n: int, masses: FloatArray, sizes: list[int]) -> list[int]:
+    """`n` questions dealt out by mass, to no group more than it has samples."""
+    shares = np.minimum(n * masses / masses.sum(), sizes)
+    counts = np.floor(shares).astype(np.int64)
+    order = np.argsort(counts - shares, kind="stable")
+    while counts.sum() < n:
+        for g in order.tolist():
+            if counts[g] < sizes[g] and counts.sum() < n:
+                counts[g] += 1
+    return counts.tolist()
+
+
+def _short_plan(wanted: _Wanted, asked: Tensor, n: int, turns: int, rng: np.random.Generator) -> Tensor:
+    """Medoids of `n` groups beside those of the answered samples."""
+    centres, nearest = _grouped(wanted, asked, n, turns, rng)
+    k, D = len(asked), wanted.directions
+    mass, need, again = (
+        torch.zeros(len(centres)).index_add_(0, nearest, w)
+        for w in (wanted.novel, wanted.weights, wanted.novel * wanted.met_before)
+    )
+    sums = torch.zeros_like(centres).index_add_(0, nearest, D * wanted.novel[:, None])
+    means = torch.where(sums.any(dim=1, keepdim=True), normalize(sums, dim=1), centres)
+    value = (need / (1 + mass) * (1 + again / mass.clamp(min=1e-6)))[k:]
+    others = means[:k]
+    far = torch.ones(n) if not k else 1 - (means[k:] @ others.T).max(dim=1).values
+    likeness = D @ centres[k:].T
+    chosen: list[int] = []
+    for _ in range(n):
+        j = int((value * far.clamp(min=1e-3)).argmax())
+        value[j] = -1.0
+        chosen.append(int(likeness[:, j].argmax()))
+        likeness[chosen[-1]] = -torch.inf
+        far = torch.minimum(far, 1 - means[k:] @ means[k + j])
+    return torch.tensor(chosen, dtype=torch.int64)
+
+
+def _grouped(
+    wanted: _Wanted, asked: Tensor, n: int, turns: int, rng: np.random.Generator
+) -> tuple[Tensor, Tensor]:
+    """Weighted k-means of `n` centres beside the fixed `asked`: all centres, and the nearest of each sample."""
+    D, w, k = wanted.directions, wanted.weights, len(asked)
+    centres = torch.cat([asked.reshape(k, D.shape[1]), D[_starts(wanted, asked, n, rng)]])
+    nearest = (D @ centres.T).argmax(dim=1)
     for _ in range(turns):
-        before, nearest = nearest, (directions @ centres.T).argmax(dim=1)
+        sums = torch.zeros_like(centres).index_add_(0, nearest, D * w[:, None])
+        moved = torch.where(sums.any(dim=1, keepdim=True), normalize(sums, dim=1), centres)
+        centres = torch.cat([centres[:k], moved[k:]])
+        before, nearest = nearest, (D @ centres.T).argmax(dim=1)
         if torch.equal(before, nearest):
             break
-        sums = (one_hot(nearest, n) * torch.from_numpy(heavy)[:, None]).float().T @ directions
-        centres = torch.where(sums.any(dim=1, keepdim=True), normalize(sums, dim=1), centres)
-    likeness = (directions @ centres.T).numpy()
-    chosen: list[int] = []
-    for j in range(n):  # the closest sample to each centre that no other centre took
-        order = np.argsort(-likeness[:, j], kind="stable")
-        chosen.append(next(int(i) for i in order if int(i) not in chosen))
-    return candidates[chosen]
+    return centres, nearest
 
 
-def _spread(directions: Tensor, weights: FloatArray, n: int, rng: np.random.Generator) -> list[int]:
-    """Starting points by k-means++: each next one is likely where weight is high and no start is near."""
+def _starts(wanted: _Wanted, asked: Tensor, n: int, rng: np.random.Generator) -> list[int]:
+    """Starting points by k-means++: each next one is likely where weight is high and no centre is near."""
+    D, weights = wanted.directions, wanted.weights.double().numpy()
+    far = np.ones(len(D))
+    if len(asked):
+        far = 1 - (D @ asked.T).max(dim=1).values.numpy()
     chosen: list[int] = []
-    far = np.ones(len(weights), dtype=np.float64)
     for _ in range(n):
         odds = np.cumsum(weights * np.maximum(far, 1e-9))
-        i = min(int(np.searchsorted(odds, rng.random() * odds[-1], side="right")), len(weights) - 1)
+        i = min(int(np.searchsorted(odds, rng.random() * odds[-1], side="right")), len(D) - 1)
         chosen.append(i)
-        far = np.minimum(far, 1 - (directions @ directions[i]).numpy())
+        far = np.minimum(far, 1 - (D @ D[i]).numpy())
     return chosen

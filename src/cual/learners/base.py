@@ -38,6 +38,8 @@ class Knowledge(Protocol):
     @property
     def models(self) -> Sequence[ClassModel]: ...
     @property
+    def unexplained(self) -> Tensor: ...
+    @property
     def width(self) -> int: ...
     @property
     def device(self) -> torch.device: ...
@@ -115,6 +117,28 @@ class ShortTerm(Protocol):
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from what `state` gave, with the same bits."""
+        ...
+
+
+@runtime_checkable
+class Remembers(Protocol):
+    """A_s that tells what nothing explains, and what has been met before without an explanation."""
+
+    def unexplained(self, rows: IntArray) -> IntArray:
+        """Those of some pool rows that look novel, and that no class explains which has a name."""
+        ...
+
+    def met_before(self, rows: IntArray) -> FloatArray:
+        """1 for pool rows that are more like something unexplained of earlier than like anything known."""
+        ...
+
+
+@runtime_checkable
+class LooksFirst(Protocol):
+    """A_s that remembers how novel the pool looked before any answer."""
+
+    def first_novelty(self, rows: IntArray) -> FloatArray:
+        """Of pool rows, the share of known validation samples that look less novel."""
         ...
 
 

@@ -167,7 +167,13 @@ class Adaptation:
                 )
             names, accepted = self.machine.settled(self.state)
             self._next = self.agent.consolidated(
-                self.pool, accepted, names, self.outcome, self.timings, self.progress
+                self.pool,
+                accepted,
+                names,
+                self.machine.unexplained(self.state),
+                self.outcome,
+                self.timings,
+                self.progress,
             )
             if not self.state.finished:
                 self._journal.add(events.finished(person))

@@ -7,6 +7,7 @@ cache of what the events imply, and `compute` makes it again. Who is told what i
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -17,7 +18,7 @@ from cual.acquisition import PoolView
 from cual.data.labels import SKIP, ClassNames
 from cual.data.pool import Pool
 from cual.errors import DamagedFile
-from cual.learners import Accepted, Knowledge
+from cual.learners import Accepted, Knowledge, LooksFirst, Remembers
 from cual.loop import events
 from cual.loop.budget import allotment
 from cual.loop.outlook import Outlook, novel_samples, outlook
@@ -108,7 +109,16 @@ class Machine:
         if n:
             strategy = method.then if self._novel_alive(state) else method.first
             rng = generator(self._agent.seed, self._agent.version + 1, i, "queries")
-            view = replace(self._view(current, slice(None)), validation=scored.validation.cpu().numpy())
+            short = self._short
+            view = replace(
+                self._view(current, slice(None)),
+                validation=scored.validation.cpu().numpy(),
+                asked=lambda: short.features(self._answered_rows(state)),
+                left=state.budget - state.charged,
+                first=partial(short.first_novelty, rows) if isinstance(short, LooksFirst) else None,
+            )
+            if isinstance(short, Remembers):
+                view = replace(view, met_before=lambda at: short.met_before(rows[at]))
             current.asked = rows[strategy.choose(view, n, rng)]
         return events.asked(i, current.query_id, self._questions(state, current))
 
@@ -238,6 +248,11 @@ class Machine:
         return Accepted(
             np.concatenate([answered[:, 0], rows]), np.concatenate([answered[:, 1], classes]), human
         )
+
+    def unexplained(self, state: State) -> IntArray:
+        """Rows that look novel, have no label, and that nothing explains."""
+        short, left = self._short, self._remaining(state)
+        return short.unexplained(left) if isinstance(short, Remembers) else left[:0]
 
     def settled(self, state: State) -> tuple[ClassNames, Accepted]:
         """What was accepted, with classes that it leaves empty left out and the numbers closed up."""

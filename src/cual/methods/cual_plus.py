@@ -1,6 +1,6 @@
 """cual-plus: prototypes in whitened space, diverse questions, the pool labelled at once, a closed-form head."""
 
-from cual.acquisition.diverse import Diverse, DiverseUncertain
+from cual.acquisition.diverse import Diverse
 from cual.heads import Ridge
 from cual.learners import Prototypes
 from cual.methods.base import Method, add
@@ -12,7 +12,7 @@ CUAL_PLUS = add(
         summary="diverse questions, the whole pool labelled at once, closed-form head",
         learner=Prototypes(),
         first=Diverse(),
-        then=DiverseUncertain(),
+        then=Diverse(),
         first_share=0.6,
         believe=LikelierThanNot(),
         believes_last=True,

@@ -23,6 +23,26 @@ _INNER = {
     "short_batch": ("learner", "batch"),
 }
 """Options that moved into a part."""
+_GONE = {
+    "learner": {"crowd", "voters", "crowd_in_novelty", "crowd_weight", "crowd_edge"},
+    "first": {"company", "likely", "candidates", "others", "turns"},
+    "then": {"company", "likely", "candidates", "others", "turns"},
+}
+"""Options of cual-plus's parts before a walk told what is novel, and questions were planned."""
+
+
+_DIVERSE = {"diverse-uncertain": "diverse"}
+"""Strategies that another one has replaced."""
+
+
+def _unplanned(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A method whose later questions were those of `diverse-uncertain`, as it is written now."""
+    given = dict(row)
+    if isinstance(row["then"], Mapping) and row["then"].get("name") in _DIVERSE:
+        for part, gone in _GONE.items():
+            given[part] = {name: value for name, value in row[part].items() if name not in gone}
+            given[part]["name"] = _DIVERSE.get(given[part]["name"], given[part]["name"])
+    return given
 
 
 def translated(changed: Mapping[str, Any], head: Any) -> dict[str, Any]:
@@ -84,7 +104,7 @@ def _head(given: dict[str, Any], head: Any) -> Any:
 def read(row: Mapping[str, Any]) -> dict[str, Any]:
     """A method's JSON as it is written now. What an old one says of parts that it did not use is left out."""
     if "score" not in row:
-        return dict(row)
+        return _unplanned(row)
     learner: dict[str, Any] = dict(_SCORES[row["score"]])
     if learner["name"] == "novelty":
         learner["uncertainty"] = {"name": row["uncertainty"], **row["uncertainty_options"]}
@@ -108,8 +128,8 @@ def read(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **{name: row[name] for name in same},
         "learner": learner,
-        "first": {"name": row["first"]},
-        "then": {"name": row["then"]},
+        "first": {"name": _DIVERSE.get(row["first"], row["first"])},
+        "then": {"name": _DIVERSE.get(row["then"], row["then"])},
         "believe": believe,
         "rounds": row["iterations"],
         "head": {"name": row["head"], **row["head_options"]},

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize, one_hot, pad
+from torch.nn.functional import normalize, pad
 
 from cual.learners.base import Accepted
 from cual.learners.prototypes.options import PrototypeOptions
@@ -67,6 +67,7 @@ class Competition:
         self._counts = counts
         self._n_old = len(counts)
         self._novel = novel_classes(accepted, self._n_old)
+        self._unseen = unseen(accepted.of(True, self._n_old)[1])
 
     @property
     def numbers(self) -> IntArray:
@@ -79,7 +80,7 @@ class Competition:
         classes = np.concatenate([self._learning, self._novel]).astype(np.int64)
         answered = (self._accepted.human == 1) & np.isin(self._accepted.classes, classes)
         column = torch.from_numpy(np.searchsorted(classes, self._accepted.classes[answered])).to(device)
-        labels = one_hot(column, len(classes)).float()
+        labels = torch.eye(len(classes), device=device)[column]
         answers = torch.zeros(len(classes), space.old.shape[1], device=device)
         for rows, U in space.chunks(self._accepted.rows[answered]):
             answers += labels[rows].T @ U
@@ -126,7 +127,7 @@ class Competition:
             return 0.0
         mistaken = min(0.95, float(of_known.sum(dim=1).mean()))
         frequent = (float(novel.sum()) - n * mistaken) / (1 - mistaken)
-        frequent = min(max(frequent, len(self._accepted.of(True, self._n_old)[0])), 0.9 * n)
+        frequent = min(max(frequent, len(self._accepted.of(True, self._n_old)[0]), 1), 0.9 * n)
         return math.log(frequent / n_novel) - math.log((n - frequent) / self._n_old)
 
     def _certain(self, shares: Tensor) -> Tensor:
@@ -135,12 +136,14 @@ class Competition:
         places = np.searchsorted(anchors, self._accepted.rows).clip(max=len(anchors) - 1)
         answered = (self._accepted.human == 1) & (anchors[places] == self._accepted.rows)
         column = np.searchsorted(self.numbers, self._accepted.classes[answered])
-        certain = one_hot(torch.from_numpy(column), shares.shape[1]).to(shares)
+        certain = torch.eye(shares.shape[1]).to(shares)[torch.from_numpy(column)]
         shares[torch.from_numpy(places[answered])] = certain
         return shares
 
     def shares(self, seen: Seen, prototypes: ClassPrototypes) -> Tensor:
-        """What each class holds of each sample: softmax over cosines, the crowd, the neighbours and the odds.
+        """What each class holds of each sample: softmax over cosines, strangeness, neighbours and the odds.
+
+        The last column is what a class holds that nobody has named yet: it is everywhere equally near.
 
         A prototype of few samples is noisy, which is made up for: with ρ the cosine expected of two samples of
         one class, the cosine to the mean of n samples is expected to be √(ρ / (ρ + (1 − ρ) / n)) of that to the
@@ -148,10 +151,11 @@ class Competition:
         """
         space, part, rho = self._space, self._part, self._space.likeness
         fair = ((rho + (1 - rho) / prototypes.mass.clamp(min=1)) / rho).sqrt()
-        crowd = part.crowd_weight * (space.crowd.deviations(seen.nearest.crowding) - part.crowd_edge)
+        strange = part.strange_weight * (seen.strange - part.strange_edge)
         cosines = seen.directions @ (normalize(prototypes.sums, dim=1) * fair[:, None]).T
-        logits = space.sharpness * pad(seen.to_old, (0, len(self._novel)))
-        logits[:, prototypes.columns] = space.sharpness * cosines + crowd[:, None]
+        logits = space.sharpness * pad(seen.to_old, (0, len(self._novel) + 1), value=space.stranger)
+        logits[:, prototypes.columns] = space.sharpness * cosines + strange[:, None]
+        logits[:, -1] += strange + self._unseen if part.none_of_these else -torch.inf
         logits[:, self._n_old :] += prototypes.odds
         if prototypes.voting:
             logits += part.neighbour_weight * space.neighbours.votes(seen.nearest, prototypes.shares)
@@ -161,3 +165,17 @@ class Competition:
 def novel_classes(accepted: Accepted, n_old: int) -> list[int]:
     """Classes that answers name and that are not old."""
     return np.unique(accepted.of(True, n_old)[1]).tolist()
+
+
+def unseen(classes: IntArray) -> float:
+    """Odds, as a logarithm, that a novel sample is of a class that no answer has named (Good and Turing, 1953).
+
+    Of n answers about novel samples, those were a surprise whose class no other answer names; so will be the
+    next one, in proportion. At most even odds: what was asked about was not drawn by lot.
+
+    >>> round(unseen(np.array([7, 7, 7, 8])), 2), unseen(np.array([7, 8])), unseen(np.array([], dtype=np.int64))
+    (-0.85, 0.0, 0.0)
+    """
+    once = int((np.unique(classes, return_counts=True)[1] == 1).sum())
+    chance = min(0.5, (once + 0.5) / (len(classes) + 1))
+    return math.log(chance / (1 - chance))

@@ -72,22 +72,22 @@ class PrototypeLearner:
         self._last, space = last, self._home
         if self._novel():
             shares, known = self._compete()
-            return Scored(shares[rows][:, self._n_old :].sum(axis=1), self._classes(rows), known, EVEN)
+            return Scored(1 - shares[rows][:, : self._n_old].sum(axis=1), self._classes(rows), known, EVEN)
         novelty = space.novelty_of_pool().cpu().numpy()
         classes = self._classes(rows) if last and len(self.learning()) else np.full(len(rows), -1)
         return Scored(novelty[rows], classes, space.novelty_of_validation())
 
     def _compete(self) -> tuple[FloatArray, Tensor]:
-        """What each class holds of the pool, and what novel ones hold of the validation set."""
+        """What each class holds of the pool, and what no old one holds of the validation set."""
         space = self._home
         competition, prototypes = self._prototypes(space)
         if self._last and self._part.second_space:
             space = Space(self._taught(space, prototypes), self._agent, self._pool, self._part)
             competition, prototypes = self._prototypes(space)
         shares = [competition.shares(seen, prototypes) for seen in space.seen()]
-        self._shares = joined(shares).cpu().numpy()
+        self._shares = joined(shares)[:, :-1].cpu().numpy()
         known = competition.shares(space.anchors_and_validation, prototypes)[len(space.anchors) :]
-        return self._shares, known[:, self._n_old :].sum(dim=1)
+        return self._shares, 1 - known[:, : self._n_old].sum(dim=1)
 
     def _prototypes(self, space: Space) -> tuple[Competition, ClassPrototypes]:
         counts = whitening(self._agent).counts[: self._n_old]
@@ -106,11 +106,12 @@ class PrototypeLearner:
 
     def _taught(self, space: Space, prototypes: ClassPrototypes) -> Whitens:
         """The agent's head with what the anchors are taken for, so that novel classes shape the space too."""
-        certain = (prototypes.shares.max(dim=1).values > 0.5).cpu().numpy()
+        named = prototypes.shares[:, :-1]
+        certain = (named.max(dim=1).values > 0.5).cpu().numpy()
         X = self._pool.take(space.anchors[certain], self._agent.device)
-        n_classes = prototypes.shares.shape[1]
+        n_classes = named.shape[1]
         none = Samples(X[:0], torch.empty(0, dtype=torch.int64, device=X.device))
-        believed = Samples(X, prototypes.shares[torch.from_numpy(certain).to(X.device)])
+        believed = Samples(X, named[torch.from_numpy(certain).to(X.device)])
         return whitening(self._agent).learn(Lesson(n_classes, none, believed, none), np.random.default_rng(0))
 
     def _novel(self) -> list[int]:
@@ -123,7 +124,7 @@ class PrototypeLearner:
             return np.empty(0, np.int64)
         counts = whitening(self._agent).counts[: self._n_old].cpu().numpy()
         few = counts < min(self._part.few, counts.max() / 4)
-        surprising = (self._home.crowdedness(rows) > self._part.looks_novel).cpu().numpy()
+        surprising = (self._home.strangeness(rows) > self._part.looks_novel).cpu().numpy()
         named, contradicted = (np.bincount(c, minlength=self._n_old) for c in (classes, classes[surprising]))
         return np.flatnonzero((few & (named > 0)) | (contradicted >= self._part.contradicted))
 
@@ -133,7 +134,7 @@ class PrototypeLearner:
         self._accepted, self._shares = accepted, None
 
     def probabilities(self, rows: IntArray) -> FloatArray:
-        """The share of each row that each class holds."""
+        """The share of each row that each class holds; the rest is held by classes that nobody has named."""
         if self._shares is not None:
             return self._shares[rows]
         if self._novel() or (self._last and len(self.learning())):
@@ -141,6 +142,24 @@ class PrototypeLearner:
         space = self._home
         parts = [torch.softmax(space.sharpness * seen.to_old, dim=1) for seen in space.seen()]
         return joined(parts).cpu().numpy()[rows]
+
+    def first_novelty(self, rows: IntArray) -> FloatArray:
+        """Of pool rows, the share of known validation samples whose surroundings are less strange."""
+        known = self._home.novelty_of_validation().sort().values
+        below = torch.searchsorted(known, self._home.novelty_of_pool())
+        return (below / max(1, len(known))).cpu().numpy()[rows]
+
+    def unexplained(self, rows: IntArray) -> IntArray:
+        """Rows of which classes without a name hold more than half, and which looked novel at first."""
+        if not self._novel() and not len(self.learning()):
+            return rows[self.first_novelty(rows) >= 1 - self._part.false_alarms]
+        strange = (self.probabilities(rows).sum(axis=1) < 0.5) & (
+            self.first_novelty(rows) >= 1 - self._part.false_alarms
+        )
+        return rows[strange]
+
+    def met_before(self, rows: IntArray) -> FloatArray:
+        return self._home.met_before(rows).cpu().numpy()
 
     def features(self, rows: IntArray) -> FloatArray:
         parts = [U for _, U in self._home.chunks(rows)]

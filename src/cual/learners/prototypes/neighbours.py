@@ -1,11 +1,11 @@
 """Who lies around a sample: known samples, whose classes are known, or others of the pool. No learning.
 
-Novel samples crowd together in the pool where no known sample is; old ones have known neighbours. That tells
-novelty apart far better than the distance to class means alone (docs/cual-plus.md has figures).
+Novel samples have each other for neighbours, old ones have known samples not far away. A walk from neighbour to
+neighbour tells them apart better than any distance (docs/cual-plus.md has figures).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -14,31 +14,25 @@ from torch.nn.functional import embedding_bag, one_hot
 
 from cual.types import IntArray
 
-BLOCK = 2048  # rows whose cosines to all others are held at once
+BLOCK = 2048
+"""Rows whose cosines to all others are held at once."""
+STEPS = 60
+"""After so many steps, a walk that goes on with a chance of 0.9 has ended but for 0.2 %."""
 
 
 @dataclass(frozen=True)
 class Nearest:
-    """Neighbours of some samples.
+    """The nearest samples of some samples, numbered pool first, known ones next, and what each counts."""
 
-    Attributes
-    ----------
-    crowding
-        Mean cosine to the nearest samples of the pool less that to the nearest known samples.
-    voters, weights
-        The nearest samples, first those of the pool, then the known ones, and what each counts (sum 1).
-    """
-
-    crowding: Tensor
     voters: Tensor
     weights: Tensor
 
     @classmethod
     def joined(cls, parts: Sequence["Nearest"]) -> "Nearest":
-        return cls(*(torch.cat([getattr(part, f.name) for part in parts]) for f in fields(cls)))
+        return cls(torch.cat([part.voters for part in parts]), torch.cat([part.weights for part in parts]))
 
     def take(self, rows: Tensor) -> "Nearest":
-        return Nearest(self.crowding[rows], self.voters[rows], self.weights[rows])
+        return Nearest(self.voters[rows], self.weights[rows])
 
 
 class Neighbours:
@@ -50,25 +44,21 @@ class Neighbours:
         Rows of the pool that may be neighbours, ascending, and their directions.
     known, y
         Directions of known samples, and their classes.
-    crowd
-        Nearest samples of each kind that `Nearest.crowding` looks at.
     voters
-        Nearest samples, of either kind, whose classes count.
+        Nearest samples, of either kind, that are a sample's neighbours.
 
     >>> pool, known = torch.tensor([[1.0, 0], [0, 1], [0, 1]]), torch.tensor([[1.0, 0]])
-    >>> around = Neighbours(np.arange(3), pool, known, torch.tensor([0]))
-    >>> around.of(pool, np.arange(3)).crowding.tolist()  # the last two have each other, the first a known one
-    [-1.0, 0.5, 0.5]
+    >>> around = Neighbours(np.arange(3), pool, known, torch.tensor([0]), voters=1)
+    >>> walk = around.walk(around.of(pool, np.arange(3)), chance=0.5)
+    >>> [round(s, 2) for s in walk.tolist()]  # the last two have each other, the first a known one
+    [0.5, 1.0, 1.0]
     """
 
-    def __init__(
-        self, anchors: IntArray, pool: Tensor, known: Tensor, y: Tensor, crowd: int = 10, voters: int = 15
-    ) -> None:
+    def __init__(self, anchors: IntArray, pool: Tensor, known: Tensor, y: Tensor, voters: int = 15) -> None:
         self._anchors = anchors
         self._pool = pool
         self._known = known
         self._y = y
-        self._crowd = crowd
         self._voters = voters
 
     def of(self, directions: Tensor, rows: IntArray | None = None) -> Nearest:
@@ -78,20 +68,46 @@ class Neighbours:
     def _of_block(self, directions: Tensor, rows: IntArray | None, start: int) -> Nearest:
         U = directions[start : start + BLOCK]
         cosines = torch.cat([U @ self._pool.T, U @ self._known.T], dim=1)
-        n_pool, others = len(self._pool), len(self._pool)
+        others = cosines.shape[1]
         if rows is not None:
-            at = np.searchsorted(self._anchors, rows[start : start + BLOCK]).clip(max=n_pool - 1)
+            at = np.searchsorted(self._anchors, rows[start : start + BLOCK]).clip(max=len(self._pool) - 1)
             itself = np.flatnonzero(self._anchors[at] == rows[start : start + BLOCK])
-            cosines[torch.from_numpy(itself), torch.from_numpy(at[itself])] = -1.0
+            cosines[torch.from_numpy(itself), torch.from_numpy(at[itself])] = -torch.inf
             others -= 1
-        crowding = torch.zeros(len(U), device=U.device)
-        if others > 0 and len(self._known):
-            near = cosines[:, :n_pool].topk(min(self._crowd, others), dim=1).values
-            known = cosines[:, n_pool:].topk(min(self._crowd, len(self._known)), dim=1).values
-            crowding = near.mean(dim=1) - known.mean(dim=1)
-        likeness, voters = cosines.topk(min(self._voters, cosines.shape[1]), dim=1)
+        likeness, voters = cosines.topk(min(self._voters, max(1, others)), dim=1)
         likeness = likeness.clamp(min=1e-6)
-        return Nearest(crowding, voters, likeness / likeness.sum(dim=1, keepdim=True))
+        return Nearest(voters, likeness / likeness.sum(dim=1, keepdim=True))
+
+    def walk(self, anchors: Nearest, chance: float) -> Tensor:
+        """For each anchor, the chance that a walk from it ends before it meets a known sample.
+
+        Parameters
+        ----------
+        anchors
+            The neighbours of the anchors.
+        chance
+            Of going on, at each step: to a neighbour, or to a sample whose neighbour it is.
+        """
+        n, k = anchors.voters.shape
+        start, to = torch.arange(n).repeat_interleave(k), anchors.voters.flatten().cpu()
+        weight, inside = (
+            anchors.weights.flatten().cpu(),
+            to < n,
+        )  # not on a GPU, whose sums vary in their last bits
+        ends = torch.zeros(n).index_add_(0, start[~inside], weight[~inside])
+        start, to, weight = start[inside], to[inside], weight[inside] / 2
+        out = ends.index_add(0, start, weight).index_add(0, to, weight).clamp(min=1e-9)
+        strange = torch.ones(n)
+        for _ in range(STEPS):
+            met = torch.zeros(n).index_add_(0, start, weight * strange[to])
+            met = met.index_add_(0, to, weight * strange[start])
+            strange = (1 - chance) + chance * met / out
+        return strange.to(anchors.weights.device)
+
+    def walked(self, nearest: Nearest, walk: Tensor, chance: float) -> Tensor:
+        """The same for any samples, whose first step leads to an anchor or to a known sample."""
+        every = torch.cat([walk, torch.zeros(len(self._known), device=walk.device)])
+        return (1 - chance) + chance * (every[nearest.voters] * nearest.weights).sum(dim=1)
 
     def votes(self, nearest: Nearest, shares: Tensor) -> Tensor:
         """The classes of each sample's neighbours (n, C); `shares` (anchors, C) says those of the anchors."""

@@ -17,29 +17,31 @@ class PrototypeOptions:
     """What a person's answer counts in a prototype, against 1 for a sample that was only won."""
     least_share: float = 0.3
     """A sample moves a prototype only if the class holds at least this share of it."""
+    neighbours: int = 15
+    """Nearest samples of the pool and of what is known that are a sample's neighbours …"""
     neighbour_weight: float = 3.0
-    """What it counts, in logits, if all neighbours of a sample are of one class."""
-    crowd_weight: float = 2.0
-    """What a deviation of crowding counts, in logits, for classes that are still being learned."""
-    crowd_edge: float = 0.8
-    """Deviations of crowding that speak neither for nor against them."""
+    """… and what it counts, in logits, if all of them are of one class."""
+    walk: float = 0.9
+    """Chance that a walk from neighbour to neighbour goes on. How strange a sample's surroundings are is the
+    chance that it ends before it meets something known."""
+    strange_weight: float = 2.0
+    """What a deviation of strangeness counts, in logits, for classes that are still being learned."""
+    strange_edge: float = 0.8
+    """Deviations of strangeness that speak neither for nor against them."""
+    none_of_these: bool = True
+    """Whether a class that nobody has named yet competes, too; else all goes to classes that have a name."""
     few: int = 100
     """An old class of fewer samples (if all are small, than a quarter of the largest) goes on being learned if
     an answer names it …"""
     contradicted: int = 2
     """… and any old class does if so many answers name it although their samples look novel …"""
     looks_novel: float = 2.0
-    """… by this many deviations of crowding."""
+    """… by this many deviations of strangeness."""
     known_weight: float = 12.0
     """What is known of such a class counts in its prototype as at most so many samples."""
     anchors: int = 4096
-    """Pool samples that prototypes and neighbours are sought among; so many represent a larger pool."""
-    crowd: int = 10
-    """Nearest samples of the pool, and of the known ones, that crowding compares."""
-    voters: int = 15
-    """Nearest samples, of either kind, whose classes count."""
-    crowd_in_novelty: bool = True
-    """Whether the first scores count the crowd; else the angle to the nearest old class alone."""
+    """Pool samples that prototypes and neighbours are sought among; so many represent a larger pool, half of
+    them its most novel ones."""
     estimate_frequency: bool = True
     """Whether it is estimated how frequent novel classes are; else they are as frequent as old ones."""
     second_space: bool = True
@@ -59,8 +61,8 @@ class PrototypeOptions:
             else:
                 checked = options.number(field.name, value, 0)
             object.__setattr__(self, field.name, checked)
-        for name in ("anchors", "crowd", "voters", "refinements"):
+        for name in ("anchors", "neighbours", "refinements"):
             options.whole(name, getattr(self, name), 1)
-        for name in ("least_share", "false_alarms"):
+        for name in ("least_share", "walk", "false_alarms"):
             options.number(name, getattr(self, name), 0, 1)
         options.number("shrink", self.shrink, 0, 1000, without_low=True)

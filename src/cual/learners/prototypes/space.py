@@ -42,11 +42,22 @@ class Scale:
 
 @dataclass(frozen=True)
 class Seen:
-    """Samples as the competition sees them: directions, cosines to the old classes, and neighbours."""
+    """Samples as the competition sees them.
+
+    Attributes
+    ----------
+    directions, to_old
+        Directions, and cosines to the old classes.
+    nearest
+        Neighbours.
+    strange
+        How strange their surroundings are, in deviations of known samples.
+    """
 
     directions: Tensor
     to_old: Tensor
     nearest: Nearest
+    strange: Tensor
 
 
 class KnownSpace:
@@ -58,7 +69,7 @@ class KnownSpace:
 
     def __init__(self, head: Whitens, agent: Knowledge, part: PrototypeOptions) -> None:
         self._head = head.shrunk(part.shrink)
-        self._nearest = part.crowd
+        self._nearest = part.neighbours
         self._means = self._head.whitened_means()[: len(agent.names)]
         self._old = normalize(self._means, dim=1)
         self._known = normalize(self._head.whiten(agent.replay.samples().X.float()), dim=1)
@@ -103,18 +114,28 @@ class Space:
         self.old = normalize(self._head.whitened_means()[: len(agent.names)], dim=1)
         self._kept: Tensor | None = None
         every = np.arange(len(pool))
-        rng = generator(agent.seed, agent.version + 1, 0, "anchors")
-        self.anchors = np.sort(rng.permutation(len(pool))[: part.anchors])
+        self.anchors = self._chosen_anchors(agent)
         known = agent.replay.samples()
+        self._known = self.directions(known.X.float())
+        self._remembered = self.directions(agent.unexplained.float())
         held_out = self.directions(agent.validation.X)
-        directions = torch.cat([*(U for _, U in self.chunks(self.anchors)), held_out])
-        anchors = directions[: len(self.anchors)]
-        self.neighbours = Neighbours(
-            self.anchors, anchors, self.directions(known.X.float()), known.y, part.crowd, part.voters
-        )
+        anchors = torch.cat([U for _, U in self.chunks(self.anchors)])
+        self.neighbours = Neighbours(self.anchors, anchors, self._known, known.y, part.neighbours)
         self._nearest = Nearest.joined([self.neighbours.of(U, every[rows]) for rows, U in self.chunks(every)])
-        around = Nearest.joined([self._around(self.anchors), self.neighbours.of(held_out)])
-        self.anchors_and_validation = Seen(directions, directions @ self.old.T, around)
+        around, of_known = self._nearest_to(self.anchors), self.neighbours.of(held_out)
+        walk = self.neighbours.walk(around, part.walk)
+        strange = self.neighbours.walked(self._nearest, walk, part.walk)
+        strange[torch.from_numpy(self.anchors).to(strange.device)] = walk
+        scale = Scale.of(_logit(self.neighbours.walked(of_known, walk, part.walk)))
+        self._strange = scale.deviations(_logit(strange))
+        strange_known = scale.deviations(_logit(self.neighbours.walked(of_known, walk, part.walk)))
+        directions = torch.cat([anchors, held_out])
+        self.anchors_and_validation = Seen(
+            directions,
+            directions @ self.old.T,
+            Nearest.joined([around, of_known]),
+            torch.cat([self.strangeness(self.anchors), strange_known]),
+        )
         """One after the other, because the competition always looks at both."""
         cosines = self.anchors_and_validation.to_old[len(anchors) :]
         y = agent.validation.y
@@ -122,8 +143,21 @@ class Space:
         self.likeness = float(own.mean().clamp(0.01, 0.99)) ** 2
         """Expected cosine of two samples of one class: the square of that of a sample and its class."""
         self.sharpness = _sharpness(cosines, y)
-        self.angle = Scale.of(1 - cosines.max(dim=1).values)
-        self.crowd = Scale.of(around.crowding[len(anchors) :])
+        self.stranger = _stranger(self.sharpness * cosines, y) / self.sharpness
+        """The cosine that a class which nobody has named yet is given to every sample."""
+
+    def _chosen_anchors(self, agent: Knowledge) -> IntArray:
+        """Rows that represent the pool: all; of a large pool the most novel ones, and others at random."""
+        n, most = len(self._pool), self._part.anchors
+        rng = generator(agent.seed, agent.version + 1, 0, "anchors")
+        order = rng.permutation(n)
+        if n <= most:
+            return np.arange(n)
+        detector = KnownSpace(self._head, agent, self._part)
+        novelty = torch.cat([detector.novelty(X) for _, X in self._pool.chunks(np.arange(n), self._device)])
+        novel = novelty.topk(most // 2).indices.cpu().numpy()
+        others = order[~np.isin(order, novel)][: most - len(novel)]
+        return np.sort(np.concatenate([novel, others]))
 
     def directions(self, X: Tensor) -> Tensor:
         return normalize(self._head.whiten(X), dim=1)
@@ -146,27 +180,32 @@ class Space:
         """The pool, in chunks."""
         every = np.arange(len(self._pool))
         for part, U in self.chunks(every):
-            yield Seen(U, U @ self.old.T, self._around(every[part]))
+            rows = every[part]
+            yield Seen(U, U @ self.old.T, self._nearest_to(rows), self.strangeness(rows))
 
-    def _around(self, rows: IntArray) -> Nearest:
+    def _nearest_to(self, rows: IntArray) -> Nearest:
         return self._nearest.take(torch.from_numpy(rows).to(self._device))
 
-    def crowdedness(self, rows: IntArray) -> Tensor:
-        """The crowding of pool rows, in deviations of known samples."""
-        return self.crowd.deviations(self._around(rows).crowding)
+    def strangeness(self, rows: IntArray) -> Tensor:
+        """How strange the surroundings of pool rows are, in deviations of known samples."""
+        return self._strange[torch.from_numpy(rows).to(self._device)]
 
-    def novelty(self, seen: Seen) -> Tensor:
-        """Two views, in deviations of known samples: the angle to the nearest old class and the crowd."""
-        angle = self.angle.deviations(1 - seen.to_old.max(dim=1).values)
-        if not self._part.crowd_in_novelty:
-            return angle
-        return angle + self.crowd.deviations(seen.nearest.crowding)
+    def met_before(self, rows: IntArray) -> Tensor:
+        """1 for pool rows whose nearest sample of known and unexplained ones is an unexplained one."""
+        if not len(self._remembered) or not len(self._known):
+            return torch.zeros(len(rows))
+        nearer = [
+            (U @ self._remembered.T).max(dim=1).values > (U @ self._known.T).max(dim=1).values
+            for _, U in self.chunks(rows)
+        ]
+        return joined(nearer).float()
 
     def novelty_of_pool(self) -> Tensor:
-        return joined([self.novelty(seen) for seen in self.seen()])
+        """How novel the pool looks before anything was answered: how strange its surroundings are."""
+        return self._strange
 
     def novelty_of_validation(self) -> Tensor:
-        return self.novelty(self.anchors_and_validation)[len(self.anchors) :]
+        return self.anchors_and_validation.strange[len(self.anchors) :]
 
 
 def at_rate(validation: Tensor, rate: float) -> Threshold:
@@ -192,3 +231,25 @@ def _sharpness(cosines: Tensor, y: Tensor) -> float:
     factors = 2 ** torch.linspace(0, 8, 33)
     losses = torch.stack([cross_entropy(float(f) * cosines, y) for f in factors])
     return float(factors[int(losses.argmin())])
+
+
+def _stranger(logits: Tensor, y: Tensor) -> float:
+    """The logit of a class that has not been named: under which known samples, with and without their own class
+    among the named ones, are likeliest.
+
+    >>> round(_stranger(torch.tensor([[5.0, 0], [0, 5]]), torch.tensor([0, 1])), 1)
+    2.4
+    """
+    own = logits.gather(1, y[:, None])[:, 0]
+    every = logits.logsumexp(dim=1)
+    others = logits.scatter(1, y[:, None], -torch.inf).logsumexp(dim=1)
+    candidates = torch.linspace(0, max(float(own.max()), 1e-6), 101)
+    losses = [
+        float((torch.logaddexp(every, t.to(every)) - own + torch.logaddexp(others, t.to(every)) - t).mean())
+        for t in candidates
+    ]
+    return float(candidates[int(np.argmin(losses))])
+
+
+def _logit(chance: Tensor) -> Tensor:
+    return torch.logit(chance.clamp(1e-3, 1 - 1e-3))
