@@ -60,49 +60,62 @@ class MostNovel:
 
 @pseudo_labels.add("likelier-than-not")
 class LikelierThanNot:
-    """Every sample that one novel class holds by more than half (cual-plus).
+    """Every sample that a novel class holds more of than any other outcome does (cual-plus).
 
-    So does an old class that is still being learned, with the samples that it holds most.
+    Outcomes are: old, each novel class, and none of these. An old class that is still being learned is believed
+    in the same way, with the samples that it holds most.
 
     Parameters
     ----------
     share
         What a class must hold of a sample.
+    precision
+        Only the surest are believed, as many as are right at this rate by their shares; 0 for all.
     most_old
         Pseudo-labels of one old class in one pool, at most: it is known well by then, and pools may be huge.
 
-    >>> p = np.array([[0.9, 0.1], [0.4, 0.6], [0.5, 0.5]], dtype=np.float32)
+    >>> p = np.array([[0.9, 0.1], [0.4, 0.6], [0.5, 0.5], [0.2, 0.3]], dtype=np.float32)
     >>> view = PoolView(scores=p[:, 1], threshold=0.5, classes=p.argmax(1), n_old=1, probabilities=lambda: p)
-    >>> LikelierThanNot().choose(view).tolist()
+    >>> LikelierThanNot().choose(view).tolist()  # of the last one, 0.5 is held by none of these
     [1]
     """
 
-    def __init__(self, share: float = 0.5, most_old: int = 2500) -> None:
+    def __init__(self, share: float = 0.0, precision: float = 0.0, most_old: int = 2500) -> None:
         self.share = options.number("share", share, 0, 1)
+        self.precision = options.number("precision", precision, 0, 1)
         self.most_old = options.whole("most_old", most_old)
 
     @classmethod
     def unit_test_params(cls) -> list[dict[str, Any]]:
         """What its checks are run with."""
-        return [{}, {"share": 0.3, "most_old": 2}]
+        return [{}, {"share": 0.3, "most_old": 2}, {"precision": 0.9}]
 
     def choose(self, view: PoolView) -> IntArray:
         if not len(view.scores):
             return np.empty(0, np.int64)
-        share = view.probabilities().max(axis=1)
-        chosen = [np.flatnonzero((share > self.share) & (view.classes >= view.n_old))]
+        shares = view.probabilities()
+        held = shares.max(axis=1)
+        old, none = shares[:, : view.n_old].sum(axis=1), 1 - shares.sum(axis=1)
+        enough = (held > self.share) & (held > none)
+        chosen = [np.flatnonzero(enough & (held > old) & (view.classes >= view.n_old))]
         for c in view.learning.tolist():
-            mine = np.flatnonzero((share > self.share) & (view.classes == c))
-            chosen.append(mine[highest(share[mine], self.most_old)])
-        return np.sort(np.concatenate(chosen))
+            mine = np.flatnonzero(enough & (held > 0.5) & (view.classes == c))
+            chosen.append(mine[highest(held[mine], self.most_old)])
+        every = np.sort(np.concatenate(chosen))
+        return every if not self.precision else np.sort(every[_surest(held[every], self.precision)])
 
     def doubts(self, view: PoolView) -> FloatArray:
-        """The share that other classes hold."""
+        """The share that the class does not hold."""
         if not len(view.scores):
             return np.empty(0, np.float32)
-        shares = view.probabilities().copy()
-        shares[np.arange(len(shares)), shares.argmax(axis=1)] = 0
-        return shares.sum(axis=1)  # not 1 − max: that rounds to 0 where shares are still told apart
+        return 1 - view.probabilities().max(axis=1)
+
+
+def _surest(shares: FloatArray, precision: float) -> IntArray:
+    """Positions of the highest shares, as many as have the mean `precision`."""
+    order = highest(shares, len(shares))
+    means = np.cumsum(shares[order], dtype=np.float64) / np.arange(1, len(shares) + 1)
+    return order[: int((means >= precision).sum())]
 
 
 @pseudo_labels.add("most-certain")

@@ -26,9 +26,9 @@ class Diverse:
     """Ask about the middle of groups that look novel, differ from each other and from what was asked before.
 
     A sample weighs q⁴ max(doubt, d), where q is the share of known validation samples that looked less novel at
-    first, and doubt the share that its likeliest class does not hold (1 while no novel class is known). Groups come
-    in the order of their mean doubt, if they have company, unless they are like one that comes before; what was
-    met in an earlier pool and stayed unexplained counts up to twice.
+    first, and doubt the share that its likeliest class does not hold (1 while no novel class is known). Groups
+    come in the order of their mean doubt, if they have company, unless they are like one that comes before;
+    what was met in an earlier pool and stayed unexplained counts up to twice.
 
     Parameters
     ----------

@@ -279,7 +279,10 @@ class Machine:
         above = int((last.scores > last.threshold.value).sum())
         taken = int((last.pseudo_classes >= len(known)).sum())
         wrong = last.taken_for_novel * min(1.0, taken / max(1, above))
-        return outlook(last.novel, len(labelled) - since, max(0.0, since - wrong), len(novel), len(labels))
+        tried = not self._method.believes_last or bool((last.classes >= len(known)).any())
+        return outlook(
+            last.novel, len(labelled) - since, max(0.0, since - wrong), len(novel), len(labels), tried
+        )
 
     def doubts(self) -> dict[Label, float]:
         """How doubtful each sample that was ever believed is, 0 … 1."""

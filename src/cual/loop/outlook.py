@@ -67,7 +67,9 @@ def novel_samples(scored: Scored) -> float:
     return max(0.0, len(scored.scores) - float((below <= OLD_HALF).sum()) / OLD_HALF)
 
 
-def outlook(unsettled: float, before: int, since: float, said_novel: int, said: int) -> Outlook:
+def outlook(
+    unsettled: float, before: int, since: float, said_novel: int, said: int, labelled: bool = True
+) -> Outlook:
     """The outlook of an adaptation.
 
     Parameters
@@ -78,6 +80,9 @@ def outlook(unsettled: float, before: int, since: float, said_novel: int, said: 
         Novel samples that got a label, an answer or a pseudo-label, before that and since.
     said_novel, said
         Answers that named a novel class, and all answers.
+    labelled
+        Whether the pool was labelled since the first answer. Before that, what an answer settles can only be
+        guessed: its share of what is left.
 
     >>> ahead = outlook(100.0, before=4, since=80, said_novel=4, said=5)
     >>> ahead.novel, ahead.left, round(ahead.gain), ahead.worth_asking
@@ -88,5 +93,7 @@ def outlook(unsettled: float, before: int, since: float, said_novel: int, said: 
     left = max(0.0, unsettled - since)
     hit = (said_novel + 1) / (said + 2)  # how likely a question meets a novel sample
     each = (before + since) / said_novel if said_novel else math.inf
+    if not labelled:
+        each = left / (said_novel + 1)
     gain = hit * min(left, each)
     return Outlook(unsettled + before, left, gain, gain >= WORTH)

@@ -141,9 +141,13 @@ class Competition:
         return shares
 
     def shares(self, seen: Seen, prototypes: ClassPrototypes) -> Tensor:
-        """What each class holds of each sample: softmax over cosines, strangeness, neighbours and the odds.
+        """What each class holds of each sample; the last column is held by a class that has no name yet."""
+        return torch.softmax(self.logits(seen, prototypes), dim=1)
 
-        The last column is what a class holds that nobody has named yet: it is everywhere equally near.
+    def logits(self, seen: Seen, prototypes: ClassPrototypes) -> Tensor:
+        """Cosines, strangeness, neighbours and the odds, added up.
+
+        A class that nobody has named yet is everywhere equally near.
 
         A prototype of few samples is noisy, which is made up for: with ρ the cosine expected of two samples of
         one class, the cosine to the mean of n samples is expected to be √(ρ / (ρ + (1 − ρ) / n)) of that to the
@@ -159,7 +163,7 @@ class Competition:
         logits[:, self._n_old :] += prototypes.odds
         if prototypes.voting:
             logits += part.neighbour_weight * space.neighbours.votes(seen.nearest, prototypes.shares)
-        return torch.softmax(logits, dim=1)
+        return logits
 
 
 def novel_classes(accepted: Accepted, n_old: int) -> list[int]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import cast
 
 import numpy as np
@@ -13,10 +13,12 @@ from cual.data.pool import Pool
 from cual.errors import BadOption
 from cual.heads import Head, Lesson, Samples, Whitens
 from cual.learners.base import Accepted, Detector, Knowledge, Scored, ShortTerm, learners
+from cual.learners.prototypes.calibration import Sureness, measured
 from cual.learners.prototypes.competition import ClassPrototypes, Competition, novel_classes
 from cual.learners.prototypes.options import PrototypeOptions
-from cual.learners.prototypes.space import KnownSpace, Space, at_rate, joined
-from cual.types import FloatArray, IntArray
+from cual.learners.prototypes.space import KnownSpace, Seen, Space, at_rate, joined
+from cual.seeds import generator
+from cual.types import BoolArray, FloatArray, IntArray
 from cual.uncertainty import Threshold
 
 EVEN = Threshold(value=0.5, mean=0.0, std=0.2)
@@ -80,19 +82,38 @@ class PrototypeLearner:
     def _compete(self) -> tuple[FloatArray, Tensor]:
         """What each class holds of the pool, and what no old one holds of the validation set."""
         space = self._home
-        competition, prototypes = self._prototypes(space)
+        compete = partial(self._prototypes, space)
+        competition, prototypes = compete(self._accepted)
+        sure = Sureness.unchecked()
         if self._last and self._part.second_space:
             space = Space(self._taught(space, prototypes), self._agent, self._pool, self._part)
-            competition, prototypes = self._prototypes(space)
-        shares = [competition.shares(seen, prototypes) for seen in space.seen()]
-        self._shares = joined(shares)[:, :-1].cpu().numpy()
-        known = competition.shares(space.anchors_and_validation, prototypes)[len(space.anchors) :]
+            compete = partial(self._prototypes, space)
+            competition, prototypes = compete(self._accepted)
+        if self._last:
+            sure = measured(space, self._answers(), compete, self._looks_novel(), self._rng("sureness"))
+
+        def shares(seen: Seen) -> Tensor:
+            return sure.shares(competition.logits(seen, prototypes), self._n_old)
+
+        self._shares = joined([shares(seen) for seen in space.seen()])[:, :-1].cpu().numpy()
+        known = shares(space.anchors_and_validation)[len(space.anchors) :]
         return self._shares, 1 - known[:, : self._n_old].sum(dim=1)
 
-    def _prototypes(self, space: Space) -> tuple[Competition, ClassPrototypes]:
+    def _prototypes(self, space: Space, accepted: Accepted) -> tuple[Competition, ClassPrototypes]:
         counts = whitening(self._agent).counts[: self._n_old]
-        competition = Competition(self._part, space, self._accepted, self.learning(), counts)
+        competition = Competition(self._part, space, accepted, self.learning(), counts)
         return competition, competition.refined()
+
+    def _answers(self) -> Accepted:
+        a, human = self._accepted, self._accepted.human == 1
+        return Accepted(a.rows[human], a.classes[human], a.human[human])
+
+    def _looks_novel(self) -> BoolArray:
+        every = np.arange(len(self._pool))
+        return self.first_novelty(every) >= 1 - self._part.false_alarms
+
+    def _rng(self, purpose: str) -> np.random.Generator:
+        return generator(self._agent.seed, self._agent.version + 1, 0, purpose)
 
     def _classes(self, rows: IntArray) -> IntArray:
         """The likeliest class of each row."""
@@ -151,12 +172,10 @@ class PrototypeLearner:
 
     def unexplained(self, rows: IntArray) -> IntArray:
         """Rows of which classes without a name hold more than half, and which looked novel at first."""
-        if not self._novel() and not len(self.learning()):
-            return rows[self.first_novelty(rows) >= 1 - self._part.false_alarms]
-        strange = (self.probabilities(rows).sum(axis=1) < 0.5) & (
-            self.first_novelty(rows) >= 1 - self._part.false_alarms
-        )
-        return rows[strange]
+        novel = rows[self._looks_novel()[rows]]
+        if not self._novel():
+            return novel
+        return novel[self.probabilities(novel).sum(axis=1) < 0.5]
 
     def met_before(self, rows: IntArray) -> FloatArray:
         return self._home.met_before(rows).cpu().numpy()

@@ -183,6 +183,11 @@ class Space:
             rows = every[part]
             yield Seen(U, U @ self.old.T, self._nearest_to(rows), self.strangeness(rows))
 
+    def look(self, rows: IntArray) -> Seen:
+        """Some rows of the pool."""
+        U = torch.cat([U for _, U in self.chunks(rows)])
+        return Seen(U, U @ self.old.T, self._nearest_to(rows), self.strangeness(rows))
+
     def _nearest_to(self, rows: IntArray) -> Nearest:
         return self._nearest.take(torch.from_numpy(rows).to(self._device))
 
@@ -238,7 +243,7 @@ def _stranger(logits: Tensor, y: Tensor) -> float:
     among the named ones, are likeliest.
 
     >>> round(_stranger(torch.tensor([[5.0, 0], [0, 5]]), torch.tensor([0, 1])), 1)
-    2.4
+    2.5
     """
     own = logits.gather(1, y[:, None])[:, 0]
     every = logits.logsumexp(dim=1)

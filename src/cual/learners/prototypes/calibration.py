@@ -1,0 +1,135 @@
+"""How sure the competition may be: shares that mean what they say. Measured on labels that were paid for.
+
+Every answer is judged once by a competition that was not told it, and stands for the novel-looking samples of
+the pool that it is the nearest answer to; known validation samples stand for the others.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cual.learners.base import Accepted
+from cual.learners.prototypes.competition import ClassPrototypes, Competition, novel_classes
+from cual.learners.prototypes.space import Space
+from cual.types import BoolArray, IntArray
+
+FOLDS = 5
+"""Answers are left out in so many groups."""
+TEMPERATURES = [2.0 ** (i / 2) for i in range(13)]
+SURPRISES = [0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6]
+
+
+@dataclass(frozen=True)
+class Sureness:
+    """How shares are made of logits.
+
+    Attributes
+    ----------
+    temperature
+        By which the logits of the outcomes are divided. The outcomes are: old, each novel class, none of these.
+    surprise
+        Of what novel classes hold, the part that is given to all outcomes, as frequent as they are: some of
+        what is held for certain is wrong all the same.
+    frequencies
+        Of the outcomes in the pool.
+    """
+
+    temperature: float
+    surprise: float
+    frequencies: Tensor
+
+    @classmethod
+    def unchecked(cls) -> "Sureness":
+        """Logits are taken at their word."""
+        return cls(1.0, 0.0, torch.zeros(1))
+
+    def shares(self, logits: Tensor, n_old: int) -> Tensor:
+        """Shares of all classes, the last of none of these.
+
+        >>> sure = Sureness(temperature=2.0, surprise=0.5, frequencies=torch.tensor([0.6, 0.4]))
+        >>> [round(share, 2) for share in sure.shares(torch.tensor([[0.0, 0.0, 4.0]]), n_old=2)[0].tolist()]
+        [0.21, 0.21, 0.59]
+        """
+        outcome = self.outcomes(_outcomes(logits, n_old))
+        return torch.cat([outcome[:, :1] * torch.softmax(logits[:, :n_old], dim=1), outcome[:, 1:]], dim=1)
+
+    def outcomes(self, logits: Tensor) -> Tensor:
+        plain = torch.softmax(logits / self.temperature, dim=1)
+        given = self.surprise * plain[:, 1:].sum(dim=1, keepdim=True)
+        less = torch.cat([plain[:, :1], (1 - self.surprise) * plain[:, 1:]], dim=1)
+        return less + given * self.frequencies.to(plain)
+
+
+def _outcomes(logits: Tensor, n_old: int) -> Tensor:
+    """Logits of: old, each novel class, and none of these."""
+    return torch.cat([logits[:, :n_old].logsumexp(dim=1, keepdim=True), logits[:, n_old:]], dim=1)
+
+
+def measured(
+    space: Space,
+    answers: Accepted,
+    compete: Callable[[Accepted], tuple[Competition, ClassPrototypes]],
+    looks_novel: BoolArray,
+    rng: np.random.Generator,
+) -> Sureness:
+    """The sureness under which answers and known samples are likeliest.
+
+    One answer more is counted as right and one as a surprise (Laplace), because few answers prove little.
+
+    Parameters
+    ----------
+    answers
+        Each of which is left out once.
+    compete
+        Holds the competition with some of the answers.
+    looks_novel
+        Which rows of the pool looked novel at first: of these the answers are an example.
+    """
+    n_old, n_anchors = space.old.shape[0], len(space.anchors)
+    competition, prototypes = compete(answers)
+    every = _outcomes(competition.logits(space.anchors_and_validation, prototypes), n_old)
+    frequencies = torch.softmax(every[:n_anchors], dim=1).mean(dim=0)
+    known, rest = every[n_anchors:], float((~looks_novel).sum()) / max(1, len(every) - n_anchors)
+    judged = [(known, torch.zeros(len(known), dtype=torch.int64), torch.full((len(known),), rest), frequencies)]
+    cells = _cells(space, answers.rows, np.flatnonzero(looks_novel))
+    group = rng.permutation(np.arange(len(answers.rows)) % FOLDS)
+    for fold in np.unique(group).tolist():
+        left = group == fold
+        told = Accepted(answers.rows[~left], answers.classes[~left], answers.human[~left])
+        competition, prototypes = compete(told)
+        found = _outcomes(competition.logits(space.look(answers.rows[left]), prototypes), n_old)
+        right = _outcome_of(answers.classes[left], novel_classes(told, n_old), n_old)
+        often = torch.softmax(found, dim=1).mean(dim=0) if found.shape[1] != len(frequencies) else frequencies
+        judged.append((found, torch.from_numpy(right), cells[left], often))
+    one_more = float(cells.sum()) / (len(answers.rows) + 2)
+
+    def loss(temperature: float, surprise: float) -> float:
+        total = -one_more * (math.log(surprise) + math.log(1 - surprise))
+        for logits, right, weights, often in judged:
+            likely = Sureness(temperature, surprise, often).outcomes(logits).cpu()
+            own = likely.gather(1, right[:, None])[:, 0].clamp(min=1e-9)
+            total -= float((weights.cpu() * own.log()).sum())
+        return total
+
+    candidates = [(t, e) for t in TEMPERATURES for e in SURPRISES]
+    best = min(candidates, key=lambda pair: loss(*pair))
+    return Sureness(*best, frequencies)
+
+
+def _outcome_of(classes: IntArray, novel: list[int], n_old: int) -> IntArray:
+    """0 for an old class, 1 … for those in `novel`, the last for one that is in neither."""
+    place = {c: 1 + i for i, c in enumerate(novel)}
+    return np.array([0 if c < n_old else place.get(c, 1 + len(novel)) for c in classes.tolist()], np.int64)
+
+
+def _cells(space: Space, answered: IntArray, rows: IntArray) -> Tensor:
+    """How many of some rows each answer is the nearest one to, at least one."""
+    counts = torch.zeros(len(answered))
+    answers = torch.cat([U for _, U in space.chunks(answered)])
+    for _, U in space.chunks(rows):
+        counts += torch.bincount((U @ answers.T).argmax(dim=1), minlength=len(answered)).cpu()
+    return counts.clamp(min=1)
