@@ -5,7 +5,7 @@ cache of what the events imply, and `compute` makes it again. Who is told what i
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
@@ -27,7 +27,7 @@ from cual.loop.state import State
 from cual.loop.timing import Timings
 from cual.methods import Method
 from cual.seeds import generator
-from cual.types import IntArray, Label, Progress, Row
+from cual.types import FloatArray, IntArray, Label, Progress, Row
 from cual.uncertainty import Zone, t_inner
 
 
@@ -118,7 +118,7 @@ class Machine:
                 first=partial(short.first_novelty, rows) if isinstance(short, LooksFirst) else None,
             )
             if isinstance(short, Remembers):
-                view = replace(view, met_before=lambda at: short.met_before(rows[at]))
+                view = replace(view, met_before=partial(_at, short.met_before, rows))
             current.asked = rows[strategy.choose(view, n, rng)]
         return events.asked(i, current.query_id, self._questions(state, current))
 
@@ -291,3 +291,8 @@ class Machine:
             samples = [self._pool.ids[row] for row in round_.pseudo_rows.tolist()]
             doubt_of |= dict(zip(samples, round_.pseudo_doubts.tolist(), strict=True))
         return doubt_of
+
+
+def _at(measure: Callable[[IntArray], FloatArray], rows: IntArray, positions: IntArray) -> FloatArray:
+    """A measure of rows, by their positions."""
+    return measure(rows[positions])
