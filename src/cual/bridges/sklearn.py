@@ -38,7 +38,7 @@ class CualClassifier(ClassifierMixin, BaseEstimator):
         None for what the method says. A head that is not trained (cual-plus's) has no hidden layer and no
         epochs: giving them is a `BadOption` error.
     options
-        Further options of the method, for example ``{"learner": {"crowd_weight": 1.0}}``.
+        Further options of the method, for example ``{"learner": {"strange_weight": 1.0}}``.
     device
         Where to compute: "cpu" or "cuda".
 

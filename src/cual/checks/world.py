@@ -63,6 +63,7 @@ class Known:
     replay: Replay
     validation: Samples
     models: Sequence[ClassModel]
+    unexplained: Tensor = torch.empty(0, WIDTH)  # noqa: RUF009
     seed: int = 0
     version: int = 0
     width: int = WIDTH

@@ -65,7 +65,7 @@ def fit(
 
     [cyan]cual fit first.parquet -o v0.agent --method er-entropy --seed 1 --buffer 5000[/cyan]
 
-    [cyan]cual fit first.npz -o v0.agent --option learner.crowd_weight=1 --option head.shrink=1[/cyan]
+    [cyan]cual fit first.npz -o v0.agent --option learner.strange_weight=1 --option head.shrink=1[/cyan]
 
     [cyan]cual fit photos -o v0.agent --encoder efficientnet-lite0[/cyan]
     """

@@ -9,14 +9,14 @@ from cual.pseudo_labels import LikelierThanNot
 CUAL_PLUS = add(
     Method(
         name="cual-plus",
-        summary="diverse questions, the whole pool labelled at once, closed-form head",
+        summary="asks what nothing explains, labels the whole pool at once, closed-form head",
         learner=Prototypes(),
         first=Diverse(),
         then=Diverse(),
         first_share=0.6,
         believe=LikelierThanNot(),
         believes_last=True,
-        ends_below_threshold=False,  # angles saturate: far outside can be no farther than two deviations
+        ends_below_threshold=False,  # strangeness saturates: outside can be no farther than some deviations
         rounds=4,
         head=Ridge(expand=-1),
     )

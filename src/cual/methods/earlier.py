@@ -27,6 +27,7 @@ _GONE = {
     "learner": {"crowd", "voters", "crowd_in_novelty", "crowd_weight", "crowd_edge"},
     "first": {"company", "likely", "candidates", "others", "turns"},
     "then": {"company", "likely", "candidates", "others", "turns"},
+    "believe": {"share"},
 }
 """Options of cual-plus's parts before a walk told what is novel, and questions were planned."""
 
@@ -40,8 +41,9 @@ def _unplanned(row: Mapping[str, Any]) -> dict[str, Any]:
     given = dict(row)
     if isinstance(row["then"], Mapping) and row["then"].get("name") in _DIVERSE:
         for part, gone in _GONE.items():
-            given[part] = {name: value for name, value in row[part].items() if name not in gone}
-            given[part]["name"] = _DIVERSE.get(given[part]["name"], given[part]["name"])
+            if row[part] is not None:
+                given[part] = {name: value for name, value in row[part].items() if name not in gone}
+                given[part]["name"] = _DIVERSE.get(given[part]["name"], given[part]["name"])
     return given
 
 
