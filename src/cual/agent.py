@@ -281,8 +281,8 @@ class Agent:
     def novelty_together(self, X: ArrayLike) -> tuple[FloatArray, Threshold]:
         """How novel samples look that arrived together, and above which score they probably are.
 
-        A method that looks at the company of a sample tells novel ones far better in a batch: they have each other
-        for neighbours. Others say the same as `novelty` and `threshold`.
+        A method that looks at the company of a sample tells novel ones far better in a batch: they have each
+        other for neighbours. Others say the same as `novelty` and `threshold`.
         """
         self.check_encoder(encoder_of(X), "X")
         learner = self.method.learner
