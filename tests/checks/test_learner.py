@@ -114,7 +114,7 @@ class WantsRows(NoveltyLearner):
         return super().features(rows) / super().features(rows).max()
 
 
-@breaks("probabilities_add_up", "gives probabilities that do not add up to one")
+@breaks("probabilities_add_up", "gives probabilities that add up to more than one")
 @learner
 class GivesLogits(NoveltyLearner):
     def probabilities(self, rows):

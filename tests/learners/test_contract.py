@@ -12,8 +12,9 @@ OTHERS = [
     Novelty(uncertainty="knn"),
     Novelty(uncertainty="mahalanobis"),
     Hesitation("margin"),
-    Prototypes(second_space=False, crowd_in_novelty=False, estimate_frequency=False),
-    Prototypes(anchors=20, crowd=3, voters=3),
+    Prototypes(second_space=False, none_of_these=False, estimate_frequency=False),
+    Prototypes(anchors=20, neighbours=3),
+    Prototypes(walk=0.0),
     Prototypes(keep_bytes=0),
 ]
 

@@ -28,7 +28,7 @@ def test_novelty_of_cual_plus_is_three_distances_in_deviations_of_known_samples(
         return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
 
     def views(u: np.ndarray) -> list[float]:
-        near = sorted((cosine(u, v) for v in known), reverse=True)[:10]
+        near = sorted((cosine(u, v) for v in known), reverse=True)[:15]
         angle = 1 - max(cosine(u, m) for m in means)
         return [angle, min(float(np.linalg.norm(u - m)) for m in means), 1 - float(np.mean(near))]
 
@@ -69,7 +69,7 @@ def test_no_more_than_the_rate_of_known_samples_lies_above(n: int) -> None:
         at_rate(scores[:0], 0.05)
 
 
-def test_together_novel_samples_are_told_by_their_crowd(world: World) -> None:
+def test_together_novel_samples_are_told_by_their_surroundings(world: World) -> None:
     agent = world.agent(method="cual-plus")
     old, novel = known_and_novel(world)
     scores, threshold = agent.novelty_together(np.concatenate([old, novel]))
