@@ -115,6 +115,8 @@ def _plan(wanted: _Wanted, asked: Tensor, n: int, turns: int, rng: np.random.Gen
     if n <= AT_ONCE:
         return _short_plan(wanted, asked, n, turns, rng)
     centres, nearest = _grouped(wanted, asked[:0], math.isqrt(n), turns, rng)
+    if len(nearest.unique()) == 1:  # all alike: the only part would be the whole again
+        return _short_plan(wanted, asked, n, turns, rng)
     part_of = (asked @ centres.T).argmax(dim=1) if len(asked) else torch.empty(0, dtype=torch.int64)
     rows = [(nearest == g).nonzero().flatten() for g in range(len(centres))]
     masses = torch.stack([wanted.weights[r].sum() for r in rows]).numpy()
@@ -128,6 +130,7 @@ def _plan(wanted: _Wanted, asked: Tensor, n: int, turns: int, rng: np.random.Gen
 
 def _dealt(n: int, masses: FloatArray, sizes: list[int]) -> list[int]:
     """`n` questions dealt out by mass, to no group more than it has samples."""
+    masses = np.maximum(masses, 1e-9)  # where everything is certain, nothing has any
     shares = np.minimum(n * masses / masses.sum(), sizes)
     counts = np.floor(shares).astype(np.int64)
     order = np.argsort(counts - shares, kind="stable")
