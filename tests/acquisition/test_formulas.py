@@ -63,14 +63,59 @@ def test_of_two_doubtful_samples_the_one_in_company_is_asked_about():
     p[18], p[19] = [0.4, 0.6], [0.5, 0.5]
     X = np.tile([1.0, 0.0], (20, 1)).astype(np.float32)
     X[19] = [0.0, 1.0]  # a little more doubtful than 18, but nothing is near it
+    view = PoolView(
+        scores=p[:, 1],
+        threshold=0.5,
+        classes=np.ones(20, np.int64),
+        n_old=1,
+        validation=np.zeros(3, np.float32),
+        probabilities=lambda: p,
+        features=lambda at: X[at],
+        left=2,
+    )
     for seed in range(5):
-        view = PoolView(scores=p[:, 1], threshold=0.5, probabilities=lambda: p, features=lambda at: X[at])
-        chosen = acquisitions["diverse-uncertain"]().choose(view, 1, np.random.default_rng(seed))
+        chosen = acquisitions["diverse"]().choose(view, 1, np.random.default_rng(seed))
         assert X[chosen[0]].tolist() == [1, 0]
 
 
-def test_doubts_are_told_apart_where_one_less_the_share_is_zero():
-    p = np.array([[1e-12, 1], [1e-9, 1]], np.float32)
-    view = PoolView(scores=p[:, 1], threshold=0.5, classes=p.argmax(1), n_old=1, probabilities=lambda: p)
-    np.testing.assert_allclose(LikelierThanNot().doubts(view), [1e-12, 1e-9], rtol=1e-5)
-    assert p[0, 1] == 1
+def test_doubts_are_what_the_likeliest_class_does_not_hold():
+    shares = np.array(
+        [[0.1, 0.9, 0.0], [0.2, 0.1, 0.5], [0.3, 0.4, 0.2]], np.float32
+    )  # of two, a part is nobody's
+    view = PoolView(
+        scores=shares[:, 1:].sum(1),
+        threshold=0.5,
+        classes=shares.argmax(1),
+        n_old=1,
+        probabilities=lambda: shares,
+    )
+    np.testing.assert_allclose(LikelierThanNot().doubts(view), [0.1, 0.5, 0.6], rtol=1e-5)
+
+
+def test_a_class_is_believed_where_it_holds_more_than_any_other_outcome():
+    rng = np.random.default_rng(3)
+    shares = rng.dirichlet(np.ones(6) * 0.6, 300).astype(np.float32)[
+        :, :5
+    ]  # two old, three novel; the rest is nobody's
+    classes = shares.argmax(1)
+    view = PoolView(
+        scores=shares[:, 2:].sum(1), threshold=0.5, classes=classes, n_old=2, probabilities=lambda: shares
+    )
+
+    def believed(least: float) -> list[int]:
+        chosen = []
+        for i, row in enumerate(shares.astype(np.float64)):
+            outcomes = [row[0] + row[1], row[2], row[3], row[4], 1 - row.sum()]
+            best = int(np.argmax(outcomes))
+            # One of two old classes may hold the most of all classes although old ones together do not win.
+            if 1 <= best <= 3 and classes[i] == best + 1 and outcomes[best] > least:
+                chosen.append(i)
+        return chosen
+
+    assert LikelierThanNot().choose(view).tolist() == believed(0)
+    assert LikelierThanNot(share=0.7).choose(view).tolist() == believed(0.7)
+    surest = sorted(believed(0), key=lambda i: -shares[i].max())
+    means = [np.mean([shares[i].max() for i in surest[: n + 1]]) for n in range(len(surest))]
+    enough = [n + 1 for n, mean in enumerate(means) if mean >= 0.8]
+    assert 0 < max(enough) < len(surest)
+    assert LikelierThanNot(precision=0.8).choose(view).tolist() == sorted(surest[: max(enough)])
