@@ -60,10 +60,10 @@ class MostNovel:
 
 @pseudo_labels.add("likelier-than-not")
 class LikelierThanNot:
-    """Every sample that a novel class holds more of than any other outcome does (cual-plus).
+    """Every sample that a novel class wins, whose likeliest class it is (cual-plus).
 
-    Outcomes are: old, each novel class, and none of these. An old class that is still being learned is believed
-    in the same way, with the samples that it holds most.
+    So does an old class that is still being learned, with the samples that it holds most. Nobody wins what is
+    likelier of a class without a name.
 
     Parameters
     ----------
@@ -74,10 +74,11 @@ class LikelierThanNot:
     most_old
         Pseudo-labels of one old class in one pool, at most: it is known well by then, and pools may be huge.
 
-    >>> p = np.array([[0.9, 0.1], [0.4, 0.6], [0.5, 0.5], [0.2, 0.3]], dtype=np.float32)
-    >>> view = PoolView(scores=p[:, 1], threshold=0.5, classes=p.argmax(1), n_old=1, probabilities=lambda: p)
-    >>> LikelierThanNot().choose(view).tolist()  # of the last one, 0.5 is held by none of these
-    [1]
+    >>> p = np.array([[0.9, 0.1], [0.4, 0.6], [0.1, 0.9], [0.2, 0.3]], dtype=np.float32)
+    >>> classes = np.array([0, 1, 1, -1])
+    >>> view = PoolView(scores=p[:, 1], threshold=0.5, classes=classes, n_old=1, probabilities=lambda: p)
+    >>> LikelierThanNot().choose(view).tolist(), LikelierThanNot(precision=0.8).choose(view).tolist()
+    ([1, 2], [2])
     """
 
     def __init__(self, share: float = 0.0, precision: float = 0.0, most_old: int = 2500) -> None:
@@ -94,12 +95,10 @@ class LikelierThanNot:
         if not len(view.scores):
             return np.empty(0, np.int64)
         shares = view.probabilities()
-        held = shares.max(axis=1)
-        old, none = shares[:, : view.n_old].sum(axis=1), 1 - shares.sum(axis=1)
-        enough = (held > self.share) & (held > none)
-        chosen = [np.flatnonzero(enough & (held > old) & (view.classes >= view.n_old))]
+        held, old = shares.max(axis=1), shares[:, : view.n_old].sum(axis=1)
+        chosen = [np.flatnonzero((held >= self.share) & (view.classes >= view.n_old))]
         for c in view.learning.tolist():
-            mine = np.flatnonzero(enough & (held > 0.5) & (view.classes == c))
+            mine = np.flatnonzero((held >= self.share) & (view.classes == c) & (shares[:, c] > old / 2))
             chosen.append(mine[highest(held[mine], self.most_old)])
         every = np.sort(np.concatenate(chosen))
         return every if not self.precision else np.sort(every[_surest(held[every], self.precision)])

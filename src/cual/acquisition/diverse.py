@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
+from torch.nn.functional import normalize, one_hot
 
 from cual import options
 from cual.acquisition.base import PoolView, acquisition, highest
@@ -114,7 +114,7 @@ def _plan(wanted: _Wanted, asked: Tensor, n: int, turns: int, rng: np.random.Gen
     """`n` positions of `wanted`, the most needed first. A long plan is made in parts, for its cost."""
     if n <= AT_ONCE:
         return _short_plan(wanted, asked, n, turns, rng)
-    centres, nearest = _grouped(wanted, asked[:0], math.isqrt(n), turns, rng)
+    centres, nearest = _grouped(wanted, asked[:0], math.isqrt(n), turns // 3, rng)
     if len(nearest.unique()) == 1:  # all alike: the only part would be the whole again
         return _short_plan(wanted, asked, n, turns, rng)
     part_of = (asked @ centres.T).argmax(dim=1) if len(asked) else torch.empty(0, dtype=torch.int64)
@@ -145,11 +145,9 @@ def _short_plan(wanted: _Wanted, asked: Tensor, n: int, turns: int, rng: np.rand
     """Medoids of `n` groups beside those of the answered samples."""
     centres, nearest = _grouped(wanted, asked, n, turns, rng)
     k, D = len(asked), wanted.directions
-    mass, need, again = (
-        torch.zeros(len(centres)).index_add_(0, nearest, w)
-        for w in (wanted.novel, wanted.weights, wanted.novel * wanted.met_before)
-    )
-    sums = torch.zeros_like(centres).index_add_(0, nearest, D * wanted.novel[:, None])
+    inside = one_hot(nearest, len(centres)).float()
+    mass, need, again = (w @ inside for w in (wanted.novel, wanted.weights, wanted.novel * wanted.met_before))
+    sums = (inside * wanted.novel[:, None]).T @ D
     means = torch.where(sums.any(dim=1, keepdim=True), normalize(sums, dim=1), centres)
     value = (need / (1 + mass) * (1 + again / mass.clamp(min=1e-6)))[k:]
     others = means[:k]
@@ -173,7 +171,7 @@ def _grouped(
     centres = torch.cat([asked.reshape(k, D.shape[1]), D[_starts(wanted, asked, n, rng)]])
     nearest = (D @ centres.T).argmax(dim=1)
     for _ in range(turns):
-        sums = torch.zeros_like(centres).index_add_(0, nearest, D * w[:, None])
+        sums = (one_hot(nearest, len(centres)) * w[:, None]).T @ D
         moved = torch.where(sums.any(dim=1, keepdim=True), normalize(sums, dim=1), centres)
         centres = torch.cat([centres[:k], moved[k:]])
         before, nearest = nearest, (D @ centres.T).argmax(dim=1)

@@ -54,7 +54,7 @@ class Sureness:
         >>> [round(share, 2) for share in sure.shares(torch.tensor([[0.0, 0.0, 4.0]]), n_old=2)[0].tolist()]
         [0.21, 0.21, 0.59]
         """
-        outcome = self.outcomes(_outcomes(logits, n_old))
+        outcome = self.outcomes(outcomes(logits, n_old))
         return torch.cat([outcome[:, :1] * torch.softmax(logits[:, :n_old], dim=1), outcome[:, 1:]], dim=1)
 
     def outcomes(self, logits: Tensor) -> Tensor:
@@ -64,7 +64,7 @@ class Sureness:
         return less + given * self.frequencies.to(plain)
 
 
-def _outcomes(logits: Tensor, n_old: int) -> Tensor:
+def outcomes(logits: Tensor, n_old: int) -> Tensor:
     """Logits of: old, each novel class, and none of these."""
     return torch.cat([logits[:, :n_old].logsumexp(dim=1, keepdim=True), logits[:, n_old:]], dim=1)
 
@@ -91,7 +91,7 @@ def measured(
     """
     n_old, n_anchors = space.old.shape[0], len(space.anchors)
     competition, prototypes = compete(answers)
-    every = _outcomes(competition.logits(space.anchors_and_validation, prototypes), n_old)
+    every = outcomes(competition.logits(space.anchors_and_validation, prototypes), n_old)
     frequencies = torch.softmax(every[:n_anchors], dim=1).mean(dim=0)
     known, rest = every[n_anchors:], float((~looks_novel).sum()) / max(1, len(every) - n_anchors)
     judged = [(known, torch.zeros(len(known), dtype=torch.int64), torch.full((len(known),), rest), frequencies)]
@@ -101,7 +101,7 @@ def measured(
         left = group == fold
         told = Accepted(answers.rows[~left], answers.classes[~left], answers.human[~left])
         competition, prototypes = compete(told)
-        found = _outcomes(competition.logits(space.look(answers.rows[left]), prototypes), n_old)
+        found = outcomes(competition.logits(space.look(answers.rows[left]), prototypes), n_old)
         right = _outcome_of(answers.classes[left], novel_classes(told, n_old), n_old)
         often = torch.softmax(found, dim=1).mean(dim=0) if found.shape[1] != len(frequencies) else frequencies
         judged.append((found, torch.from_numpy(right), cells[left], often))

@@ -13,10 +13,10 @@ from cual.data.pool import Pool
 from cual.errors import BadOption
 from cual.heads import Head, Lesson, Samples, Whitens
 from cual.learners.base import Accepted, Detector, Knowledge, Scored, ShortTerm, learners
-from cual.learners.prototypes.calibration import Sureness, measured
+from cual.learners.prototypes.calibration import Sureness, measured, outcomes
 from cual.learners.prototypes.competition import ClassPrototypes, Competition, novel_classes
 from cual.learners.prototypes.options import PrototypeOptions
-from cual.learners.prototypes.space import KnownSpace, Seen, Space, at_rate, joined
+from cual.learners.prototypes.space import KnownSpace, Space, at_rate, joined
 from cual.seeds import generator
 from cual.types import BoolArray, FloatArray, IntArray
 from cual.uncertainty import Threshold
@@ -69,6 +69,7 @@ class PrototypeLearner:
         self._accepted = Accepted.nothing()
         self._last = False
         self._shares: FloatArray | None = None
+        self._winners: IntArray | None = None
 
     def score(self, rows: IntArray, last: bool = False) -> Scored:
         self._last, space = last, self._home
@@ -92,12 +93,19 @@ class PrototypeLearner:
         if self._last:
             sure = measured(space, self._answers(), compete, self._looks_novel(), self._rng("sureness"))
 
-        def shares(seen: Seen) -> Tensor:
-            return sure.shares(competition.logits(seen, prototypes), self._n_old)
+        logits = joined([competition.logits(seen, prototypes) for seen in space.seen()])
+        self._winners = self._won(logits)
+        self._shares = sure.shares(logits, self._n_old)[:, :-1].cpu().numpy()
+        known = competition.logits(space.anchors_and_validation, prototypes)[len(space.anchors) :]
+        return self._shares, 1 - sure.shares(known, self._n_old)[:, : self._n_old].sum(dim=1)
 
-        self._shares = joined([shares(seen) for seen in space.seen()])[:, :-1].cpu().numpy()
-        known = shares(space.anchors_and_validation)[len(space.anchors) :]
-        return self._shares, 1 - known[:, : self._n_old].sum(dim=1)
+    def _won(self, logits: Tensor) -> IntArray:
+        """The class that wins each sample, −1 for one without a name; old ones count together."""
+        n_old = self._n_old
+        numbers = torch.tensor([*range(n_old), *self._novel(), -1], device=logits.device)
+        outcome = outcomes(logits, n_old).argmax(dim=1)
+        old = logits[:, :n_old].argmax(dim=1)
+        return torch.where(outcome == 0, numbers[old], numbers[outcome + n_old - 1]).cpu().numpy()
 
     def _prototypes(self, space: Space, accepted: Accepted) -> tuple[Competition, ClassPrototypes]:
         counts = whitening(self._agent).counts[: self._n_old]
@@ -116,9 +124,9 @@ class PrototypeLearner:
         return generator(self._agent.seed, self._agent.version + 1, 0, purpose)
 
     def _classes(self, rows: IntArray) -> IntArray:
-        """The likeliest class of each row."""
-        numbers = np.concatenate([np.arange(self._n_old), self._novel()]).astype(np.int64)
-        return numbers[self.probabilities(rows).argmax(axis=1)]
+        """The likeliest class of each row, −1 where that is one without a name."""
+        probabilities = self.probabilities(rows)
+        return probabilities.argmax(axis=1) if self._winners is None else self._winners[rows]
 
     @cached_property
     def _home(self) -> Space:
@@ -152,7 +160,7 @@ class PrototypeLearner:
     def learn(self, accepted: Accepted, round: int) -> None:
         """Take over the answers; prototypes are refined when the pool is scored."""
         del round
-        self._accepted, self._shares = accepted, None
+        self._accepted, self._shares, self._winners = accepted, None, None
 
     def probabilities(self, rows: IntArray) -> FloatArray:
         """The share of each row that each class holds; the rest is held by classes that nobody has named."""
