@@ -92,30 +92,18 @@ def test_doubts_are_what_the_likeliest_class_does_not_hold():
     np.testing.assert_allclose(LikelierThanNot().doubts(view), [0.1, 0.5, 0.6], rtol=1e-5)
 
 
-def test_a_class_is_believed_where_it_holds_more_than_any_other_outcome():
+def test_what_a_novel_class_wins_is_believed_the_surest_if_a_precision_is_wanted():
     rng = np.random.default_rng(3)
-    shares = rng.dirichlet(np.ones(6) * 0.6, 300).astype(np.float32)[
-        :, :5
-    ]  # two old, three novel; the rest is nobody's
-    classes = shares.argmax(1)
-    view = PoolView(
-        scores=shares[:, 2:].sum(1), threshold=0.5, classes=classes, n_old=2, probabilities=lambda: shares
-    )
-
-    def believed(least: float) -> list[int]:
-        chosen = []
-        for i, row in enumerate(shares.astype(np.float64)):
-            outcomes = [row[0] + row[1], row[2], row[3], row[4], 1 - row.sum()]
-            best = int(np.argmax(outcomes))
-            # One of two old classes may hold the most of all classes although old ones together do not win.
-            if 1 <= best <= 3 and classes[i] == best + 1 and outcomes[best] > least:
-                chosen.append(i)
-        return chosen
-
-    assert LikelierThanNot().choose(view).tolist() == believed(0)
-    assert LikelierThanNot(share=0.7).choose(view).tolist() == believed(0.7)
-    surest = sorted(believed(0), key=lambda i: -shares[i].max())
-    means = [np.mean([shares[i].max() for i in surest[: n + 1]]) for n in range(len(surest))]
-    enough = [n + 1 for n, mean in enumerate(means) if mean >= 0.8]
-    assert 0 < max(enough) < len(surest)
+    shares = rng.dirichlet(np.ones(6) * 0.6, 300).astype(
+        np.float32
+    )  # two old, three novel; the last is nobody's
+    classes = np.where(shares.argmax(1) == 5, -1, shares.argmax(1))
+    view = PoolView(shares[:, 2:].sum(1), 0.5, classes, n_old=2, probabilities=lambda: shares[:, :5])
+    won = [i for i, row in enumerate(shares.tolist()) if 2 <= row.index(max(row)) <= 4]
+    held = [max(row[:5]) for row in shares.tolist()]
+    assert LikelierThanNot().choose(view).tolist() == won
+    assert LikelierThanNot(share=0.7).choose(view).tolist() == [i for i in won if held[i] >= 0.7]
+    surest = sorted(won, key=lambda i: -held[i])
+    enough = [n for n in range(1, len(won) + 1) if np.mean([held[i] for i in surest[:n]]) >= 0.8]
+    assert 0 < max(enough) < len(won)
     assert LikelierThanNot(precision=0.8).choose(view).tolist() == sorted(surest[: max(enough)])

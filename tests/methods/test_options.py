@@ -95,7 +95,7 @@ def test_every_option_of_every_method_can_be_changed_by_its_name_and_survives_a_
         changed = method.but(**{part: {inner: value} if inner else value})
         assert changed == method, option
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and inner:
-            other = method.but(**{part: {inner: value / 2 if isinstance(value, float) else value + 1}})
+            other = method.but(**{part: {inner: (value / 2 or 0.5) if isinstance(value, float) else value + 1}})
             assert other != method, option
             assert Method.from_json(json.loads(json.dumps(other.to_json()))) == other, option
 
@@ -103,13 +103,13 @@ def test_every_option_of_every_method_can_be_changed_by_its_name_and_survives_a_
 @pytest.mark.parametrize(
     ("method", "option", "said"),
     [
-        ("cual-plus", {"alpha": 0.1}, "'likelier-than-not' has no alpha; it has share, most_old"),
+        ("cual-plus", {"alpha": 0.1}, "'likelier-than-not' has no alpha; it has share, precision, most_old"),
         ("cual-plus", {"short_epochs": 3}, "'prototypes' has no epochs"),
         ("cual-plus", {"uncertainty": "knn"}, "'prototypes' has no uncertainty"),
         ("cual-plus", {"head_options": {"epochs": 3}}, "the head 'ridge' has no epochs"),
         ("er-entropy", {"alpha": 0.1}, "er-entropy believes nothing without asking, so alpha has no effect"),
         ("er-entropy", {"short_batch": 3}, "'hesitation' has no batch; it has measure, epochs"),
-        ("cual", {"learner": {"crowd_weight": 1.0}}, "'novelty' has no crowd_weight"),
+        ("cual", {"learner": {"strange_weight": 1.0}}, "'novelty' has no strange_weight"),
         ("cual", {"pseudo": "", "alpha": 0.1}, "without believe there is no alpha"),
         ("cual", {"rounds": 3, "iterations": 3}, "rounds is given twice"),
     ],
