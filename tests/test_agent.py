@@ -6,6 +6,8 @@ import struct
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
 
 from cual import Adaptation, Agent
 from cual.errors import DamagedFile, ForeignFile, NewerFormat
@@ -63,6 +65,74 @@ def test_every_uncertainty_is_saved(world: World, uncertainty: str, tmp_path):
     agent = world.agent(uncertainty=uncertainty)
     agent.save(tmp_path / "a")
     np.testing.assert_array_equal(Agent.load(tmp_path / "a").novelty(world.pool), agent.novelty(world.pool))
+
+
+def unexplaining(world: World, agent: Agent, n_novel: int = 0) -> Agent:
+    """The agent after a pool whose novel samples nobody explained: the only answer named an old class."""
+    novel = [i for i, name in enumerate(world.truth.values()) if name == "owl"]
+    rng = np.random.default_rng(agent.version)
+    more = world.pool[rng.choice(novel, n_novel)] + rng.normal(0, 0.05, (n_novel, 16))
+    task = agent.adapt(np.concatenate([world.pool, more.astype(np.float32)]), budget=1)
+    while query := task.ask():
+        task.tell(query.id, dict.fromkeys(query.ids, "cat"))
+    return task.finish()
+
+
+def test_what_nothing_explains_is_remembered_and_survives_a_file(world: World, tmp_path):
+    first = world.agent(method="cual-plus")
+    assert first.unexplained.shape == (0, 16)
+    agent = unexplaining(world, first)
+    assert agent.unexplained.dtype == torch.float16
+    rows = {
+        tuple(row): name
+        for row, name in zip(world.pool.astype(np.float16).tolist(), world.truth.values(), strict=True)
+    }
+    names = [rows[tuple(row)] for row in agent.unexplained.tolist()]
+    assert len(names) == len({tuple(row) for row in agent.unexplained.tolist()}) > 25
+    assert {"owl", "Füchsin mit Schal"} <= set(names)
+    agent.save(tmp_path / "agent")
+    again = Agent.load(tmp_path / "agent")
+    assert torch.equal(again.unexplained, agent.unexplained)
+    assert again.unexplained.dtype == torch.float16
+    (tmp_path / "again").mkdir()
+    assert file_bytes(again, tmp_path / "again") == (tmp_path / "agent").read_bytes()
+    with safe_open(tmp_path / "agent", framework="np") as file:
+        held = [name for name in file.keys() if name.startswith("unexplained")]  # noqa: SIM118
+    assert held == ["unexplained.X"]  # features and nothing else: no label that somebody might take for true
+    assert not any("unexplained" in row for row in agent.history)
+
+
+def test_no_more_than_256_samples_are_remembered_the_latest_first(world: World):
+    agent = unexplaining(world, world.agent(method="cual-plus"), n_novel=300)
+    assert agent.unexplained.shape == (256, 16)
+    after = unexplaining(world, agent)
+    assert after.unexplained.shape == (256, 16)
+    new = len(after.unexplained) - next(
+        i for i in range(1, 257) if torch.equal(after.unexplained[-i:], agent.unexplained[:i])
+    )
+    pool = {tuple(row) for row in world.pool.astype(np.float16).tolist()}
+    assert new > 25
+    assert all(tuple(row) in pool for row in after.unexplained[:new].tolist())
+
+
+def test_a_method_that_explains_nothing_remembers_nothing(world: World):
+    agent = world.answer_all(world.adapt(budget=4)).finish()
+    assert agent.unexplained.shape == (0, 16)
+
+
+def test_a_file_without_unexplained_samples_is_read(world: World, tmp_path):
+    """Releases up to 0.1.0 did not keep any."""
+    agent = unexplaining(world, world.agent(method="cual-plus"))
+    agent.save(tmp_path / "agent")
+    with safe_open(tmp_path / "agent", framework="pt") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        metadata = file.metadata()
+    del tensors["unexplained.X"]
+    save_file(tensors, tmp_path / "older", metadata)
+    older = Agent.load(tmp_path / "older")
+    assert older.unexplained.shape == (0, 16)
+    np.testing.assert_array_equal(older.predict_proba(world.pool), agent.predict_proba(world.pool))
+    assert world.answer_all(world.adapt(older, budget=8)).finish().version == 2
 
 
 def test_another_seed_gives_another_agent(world: World):
@@ -126,8 +196,6 @@ def test_a_foreign_file_is_foreign(content: bytes, tmp_path):
 
 
 def test_another_safetensors_file_is_foreign(tmp_path):
-    from safetensors.torch import save_file
-
     save_file({"weights": torch.zeros(3)}, tmp_path / "other.safetensors")
     with pytest.raises(ForeignFile, match="not written by cual"):
         Agent.load(tmp_path / "other.safetensors")
