@@ -1,56 +1,102 @@
-"""Adapting over a features folder larger than memory should be: 500,000 × 2048 float16, peak resident memory.
+"""Large pools: the memory that adapting over a features folder takes, and whether a rare class is found.
 
-Makes the folder (2 GB, in a temporary place or in the folder given as argument) and adapts in a process of its
-own, whose peak is what counts. Of the pool 1 % is novel: 5 classes that an agent of 10 classes does not know.
+    python benchmarks/large_pool.py [FOLDER] [--case memory|rare] [--rows N]
+
+`memory`: 500,000 × 2048 float16, peak resident memory. Of the pool 1 % is novel: 5 classes that an agent of 10
+classes does not know. `rare`: 200,000 × 512, classes that overlap, and one of the 5 novel ones has 20 samples.
+Was it asked about, and how many of its samples got a label?
+
+Makes the folder (2 GB and 0.2 GB, in a temporary place or in the folder given as argument) and adapts in a
+process of its own, whose peak is what counts.
 """
 
+import argparse
 import json
 import re
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from cual import Agent
+from cual.bench.measures import auroc
 from cual.data.folder import FeaturesFolder, FeaturesWriter
 from cual.data.pool import Pool
+from cual.loop.adaptation import Adaptation
 
-ROWS, WIDTH, RANK, OLD, NEW = 500_000, 2048, 24, 10, 5
-NOVEL = ROWS // 100
+RANK, OLD, NEW, ANSWERS = 24, 10, 5, 200
+RARE = OLD + NEW - 1
+"""The class that may be rare."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A pool.
+
+    Attributes
+    ----------
+    apart, noise
+        Deviation of the coordinates of class means, and of those of samples: how much classes overlap.
+    rare
+        Samples of the rarest novel class; None if all are equally frequent.
+    """
+
+    rows: int
+    width: int
+    apart: float
+    noise: float
+    rare: int | None = None
+
+
+CASES = {"memory": Case(500_000, 2048, 0.5, 0.02), "rare": Case(200_000, 512, 0.06, 0.25, rare=20)}
 
 
 class World:
     """Classes with a mean and a few directions of their own."""
 
-    def __init__(self) -> None:
+    def __init__(self, case: Case) -> None:
         rng = np.random.default_rng(0)
-        self.means = rng.normal(0, 0.5, (OLD + NEW, WIDTH)).astype(np.float32)
-        self.directions = rng.normal(0, 0.05, (OLD + NEW, RANK, WIDTH)).astype(np.float32)
+        self.case = case
+        self.means = rng.normal(0, case.apart, (OLD + NEW, case.width)).astype(np.float32)
+        self.directions = rng.normal(0, 0.05, (OLD + NEW, RANK, case.width)).astype(np.float32)
 
     def draw(self, classes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        X = np.empty((len(classes), WIDTH), np.float32)
+        X = np.empty((len(classes), self.case.width), np.float32)
         for c in np.unique(classes):
             mine = np.flatnonzero(classes == c)
             X[mine] = self.means[c] + rng.standard_normal((len(mine), RANK), np.float32) @ self.directions[c]
-        return (X + 0.02 * rng.standard_normal(X.shape, np.float32)).astype(np.float16)
+        return (X + self.case.noise * rng.standard_normal(X.shape, np.float32)).astype(np.float16)
 
 
-def make(folder: Path) -> None:
+def classes_of(case: Case, rng: np.random.Generator) -> np.ndarray:
+    """The true class of each row of the pool: 1 % is novel."""
+    novel = case.rows // 100
+    if case.rare is None:
+        new = OLD + rng.integers(0, NEW, novel)
+    else:
+        new = np.concatenate([OLD + rng.integers(0, NEW - 1, novel - case.rare), np.full(case.rare, RARE)])
+    return rng.permutation(np.concatenate([rng.integers(0, OLD, case.rows - novel), new]))
+
+
+def make(folder: Path, case: Case) -> None:
     """The pool, its true classes, and an agent of the old ones."""
-    world, rng = World(), np.random.default_rng(1)
-    classes = rng.permutation(
-        np.concatenate([rng.integers(0, OLD, ROWS - NOVEL), OLD + rng.integers(0, NEW, NOVEL)])
-    )
-    with FeaturesWriter(folder / "pool", WIDTH, "float16") as writer:
-        for start in range(0, ROWS, 4096):
+    world, rng = World(case), np.random.default_rng(1)
+    classes = classes_of(case, rng)
+    with FeaturesWriter(folder / "pool", case.width, "float16") as writer:
+        for start in range(0, case.rows, 4096):
             part = classes[start : start + 4096]
             writer.append(world.draw(part, rng), list(range(start, start + len(part))))
     np.save(folder / "classes.npy", classes)
     known = np.repeat(np.arange(OLD), 300)
-    Agent.fit(world.draw(known, rng), known).save(folder / "v0.agent")
+    agent = Agent.fit(world.draw(known, rng), known)
+    agent.save(folder / "v0.agent")
+    right = np.mean(agent.predict(world.draw(known, rng)) == known)
+    print(f"the agent recognises {100 * right:.1f} % of fresh samples of the classes that it knows")
 
 
 def adapt(folder: Path) -> None:
@@ -59,14 +105,14 @@ def adapt(folder: Path) -> None:
     began = time.perf_counter()
     features = FeaturesFolder.open(folder / "pool")
     classes = np.load(folder / "classes.npy", mmap_mode="r")
-    task = Agent.load(folder / "v0.agent").adapt(Pool.of(features.table()), 200)
+    task = Agent.load(folder / "v0.agent").adapt(Pool.of(features.table()), ANSWERS)
     opened = peak()
     while query := task.ask():
         task.tell(query.id, {i: int(classes[i]) for i in query.ids})
         task.save(folder / "task")
     agent = task.finish()
     believed = task.pseudo_labels
-    right = np.mean([classes[i] == label for i, label in believed.items()]) if believed else float("nan")
+    right = sum(int(classes[i]) == label for i, label in believed.items())
     row = {
         "rows": len(features),
         "seconds": round(time.perf_counter() - began, 1),
@@ -76,9 +122,26 @@ def adapt(folder: Path) -> None:
         "classes": len(agent.names),
         "labels": task.labels_used,
         "pseudo-labels": len(believed),
-        "pseudo-labels right": round(float(right), 4),
+        "pseudo-labels right": round(right / len(believed), 4) if believed else None,
+        "the rarest class": of_rarest(task, np.asarray(classes)),
     }
     print(json.dumps(row, indent=1))
+
+
+def of_rarest(task: Adaptation, classes: np.ndarray) -> dict[str, Any]:
+    """What became of the last novel class; how well the first scores tell its samples from known classes."""
+    mine = set(np.flatnonzero(classes == RARE).tolist())
+    first, believed = task.rounds[0], task.pseudo_labels
+    others = (classes < OLD) | (classes == RARE)
+    novelty = auroc(first.scores[others], classes[others] == RARE)
+    return {
+        "samples": len(mine),
+        "AUROC of the first scores": None if novelty is None else round(novelty, 4),
+        "questions": len(mine & task.answers.keys()),
+        "pseudo-labels right": sum(believed.get(i) == RARE for i in mine),
+        "pseudo-labels wrong": sum(i in believed and believed[i] != RARE for i in mine),
+        "others taken for it": sum(label == RARE and i not in mine for i, label in believed.items()),
+    }
 
 
 def peak() -> int:
@@ -87,16 +150,29 @@ def peak() -> int:
     return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) // 1024
 
 
-def main() -> None:
-    if len(sys.argv) > 2:
-        adapt(Path(sys.argv[2]))
-        return
-    with tempfile.TemporaryDirectory(dir=sys.argv[1] if len(sys.argv) > 1 else None) as name:
+def measure(case: Case, place: Path | None) -> None:
+    """Make a pool, adapt to it in another process, and forget it."""
+    with tempfile.TemporaryDirectory(dir=place) as name:
         began = time.perf_counter()
-        make(Path(name))
+        make(Path(name), case)
         size = sum(f.stat().st_size for f in (Path(name) / "pool").iterdir())
-        print(f"made {size / 2**30:.2f} GiB in {time.perf_counter() - began:.0f} s")
-        subprocess.run([sys.executable, __file__, "adapt", name], check=True)
+        print(f"made {size / 2**30:.2f} GiB in {time.perf_counter() - began:.0f} s", flush=True)
+        subprocess.run([sys.executable, __file__, "--adapt", name], check=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, nargs="?", help="where to make the pool")
+    parser.add_argument("--case", choices=list(CASES), help="only this one")
+    parser.add_argument("--rows", type=int, help="another size of the pool")
+    parser.add_argument("--adapt", type=Path, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.adapt:
+        adapt(args.adapt)
+        return
+    for name in [args.case] if args.case else CASES:
+        print(f"== {name}")
+        measure(replace(CASES[name], rows=args.rows or CASES[name].rows), args.folder)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
+from cual.bench.runner import fit_first, walk
 from cual.methods import methods
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
@@ -40,3 +42,40 @@ def test_variants_of_cual_plus_are_options_that_change_something(benchmark_modul
         for name, changes in variants.items():
             options = {option: value for option, value in changes.items() if not option.isupper()}
             assert (usual.but(**options) != usual) is bool(options), (kind, name)
+
+
+def test_variants_of_cual_plus_are_runs_of_the_bench(benchmark_module: Any) -> None:
+    module = benchmark_module("cual_plus")
+    for kind, variants in module.VARIANTS.items():
+        for name, changes in variants.items():
+            capitals = {change for change in changes if change.isupper()}
+            assert capitals <= set(module.CAPITALS), (kind, name)
+            runs = [module.Job(changes, file, 0, "").identity for file in module.FILES]
+            assert all(run["imbalance"] == changes.get("IMBALANCE") for run in runs), (kind, name)
+
+
+def test_a_stream_of_cual_plus_is_that_of_the_bench(benchmark_module: Any) -> None:
+    module = benchmark_module("cual_plus")
+    job = module.Job({"IMBALANCE": 8.0, "SYNONYMS": 0.2}, "digits", 10, "digits")
+    row = module.run(job)
+    data = module.load("digits", "y", 0)
+    agent = fit_first(job.setting, "cual-plus", 10, data, data.stream(job.setting, 10))
+    rows = [step.row for step in walk(job.setting, "cual-plus", 10, data, agent)]
+    assert row["accuracy"] == pytest.approx(np.mean([r["accuracy"] for r in rows]))
+    assert [t["questions"] for t in row["tasks"]] == [r["labels_used"] for r in rows]
+    assert [t["asked_novel"] for t in row["tasks"]] == [r["novel_queried"] for r in rows]
+    assert [t["auroc"] for t in row["tasks"]] == [r["iterations"][0]["auroc"] for r in rows]
+    right = [r["pseudo_labels"] * (r["pseudo_label_accuracy"] or 0) for r in rows]
+    assert row["precision"] == pytest.approx(sum(right) / sum(r["pseudo_labels"] for r in rows))
+
+
+def test_the_calibration_error_is_that_of_ten_bins(benchmark_module: Any) -> None:
+    rng = np.random.default_rng(0)
+    said = rng.random(200)
+    so = rng.random(200) < said**2
+    expected = 0.0
+    for low in np.arange(10) / 10:
+        inside = [i for i in range(200) if low <= said[i] < low + 0.1]
+        expected += len(inside) / 200 * abs(np.mean(said[inside]) - np.mean(so[inside]))
+    error = benchmark_module("cual_plus").calibration_error([(said[:50], so[:50]), (said[50:], so[50:])])
+    assert error == pytest.approx(expected)
