@@ -155,6 +155,7 @@ VARIANTS: dict[str, dict[str, Changes]] = {
         "strangeness counts 4": {"learner": {"strange_weight": 4.0}},
         "least doubt 0.15": {"first": {"least_doubt": 0.15}, "then": {"least_doubt": 0.15}},
         "least doubt 0.6": {"first": {"least_doubt": 0.6}, "then": {"least_doubt": 0.6}},
+        "believed from a share of 0.5": {"believe": {"share": 0.5}},
         "lengths evened by 0.1": {"head": {"even": 0.1}},
         "lengths evened by 0.5": {"head": {"even": 0.5}},
         "3 refinements": {"learner": {"refinements": 3}},
