@@ -20,6 +20,7 @@ from cual.loop.budget import count_labels
 from cual.loop.evidence import Evidence, gathered
 from cual.loop.journal import Journal
 from cual.loop.machine import Machine
+from cual.loop.merges import Merge, compared
 from cual.loop.outlook import Outlook
 from cual.loop.rounds import Round
 from cual.loop.state import State
@@ -255,6 +256,15 @@ class Adaptation:
         """
         names, accepted = self.machine.settled(self.state)
         return gathered(self.agent, self.agent.verified_samples, self.pool, accepted, names, folds)
+
+    def merges(self, least: float = 0.5) -> list[Merge]:
+        """Pairs of classes that are one with more than this probability: two names, or a mistake.
+
+        At least one of each pair is new. It is computed, and changes nothing.
+        """
+        names, accepted = self.machine.settled(self.state)
+        pairs = compared(self.agent, self.pool, accepted, names)
+        return [merge for merge in pairs if merge.probability > least]
 
     @property
     def outcome(self) -> Row:
