@@ -102,10 +102,11 @@ def measured(
         told = Accepted(answers.rows[~left], answers.classes[~left], answers.human[~left])
         competition, prototypes = compete(told)
         found = outcomes(competition.logits(space.look(answers.rows[left]), prototypes), n_old)
-        right = _outcome_of(answers.classes[left], novel_classes(told, n_old), n_old)
+        right = torch.from_numpy(_outcome_of(answers.classes[left], novel_classes(told, n_old), n_old))
         often = torch.softmax(found, dim=1).mean(dim=0) if found.shape[1] != len(frequencies) else frequencies
-        judged.append((found, torch.from_numpy(right), cells[left], often))
-    one_more = float(cells.sum()) / (len(answers.rows) + 2)
+        named = right < found.shape[1] - 1  # of the others, nobody but the one left out had told the name
+        judged.append((found[named], right[named], cells[left][named], often))
+    one_more = float(cells.sum()) / (len(answers.rows) + 2) / 2
 
     def loss(temperature: float, surprise: float) -> float:
         total = -one_more * (math.log(surprise) + math.log(1 - surprise))
