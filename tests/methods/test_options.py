@@ -138,6 +138,22 @@ def test_the_names_of_release_0_1_0_mean_the_same() -> None:
     assert CUAL.but(**nested).learner.uncertainty.variance == 0.5
 
 
+def test_a_cual_plus_from_before_questions_were_planned_is_today_s() -> None:
+    """As it was written between release 0.1.0 and then: two strategies, and a crowd instead of a walk."""
+    today = methods["cual-plus"].to_json()
+    crowd = {"crowd": 10, "voters": 15, "crowd_in_novelty": True, "crowd_weight": 2.0, "crowd_edge": 0.8}
+    gone = ("neighbours", "walk", "strange_weight", "strange_edge", "none_of_these")
+    kept = {name: value for name, value in today["learner"].items() if name not in gone}
+    written = {
+        **today,
+        "learner": {**kept, **crowd, "few": 50},
+        "first": {"name": "diverse", "candidates": 5000, "turns": 15},
+        "then": {"name": "diverse-uncertain", "company": 10, "likely": 40, "candidates": 10, "turns": 15},
+        "believe": {"name": "likelier-than-not", "share": 0.5, "most_old": 2500},
+    }
+    assert Method.from_json(written) == methods["cual-plus"].but(learner={"few": 50})
+
+
 @pytest.mark.parametrize("name", heads.names())
 def test_every_head_refuses_a_name_it_does_not_have(name: str) -> None:
     with pytest.raises(BadOption, match=f"the head '{name}' has no nonsense; it has "):

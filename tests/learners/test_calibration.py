@@ -1,0 +1,180 @@
+"""How sure the competition may be, against naive loops, and that shares mean what they say."""
+
+import numpy as np
+import pytest
+import torch
+
+from cual import Agent
+from cual.data.pool import Pool
+from cual.learners import Accepted, Prototypes
+from cual.learners.prototypes.calibration import FOLDS, SURPRISES, TEMPERATURES, Sureness, measured, outcomes
+from cual.learners.prototypes.competition import ClassPrototypes, Competition
+from cual.learners.prototypes.learner import PrototypeLearner
+from cual.learners.prototypes.space import Space
+
+OLD, NOVEL = 8, 3
+
+
+def hard(seed: int = 0, each: int = 40) -> tuple[Agent, np.ndarray, np.ndarray]:
+    """Classes that overlap: an agent that knows eight, a pool of these and of three novel ones, its classes."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(0, 0.55, (OLD + NOVEL, 24))
+
+    def draw(n_classes: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+        y = rng.permutation(np.repeat(np.arange(n_classes), n))
+        return (centres[y] + rng.normal(0, 1, (len(y), 24))).astype(np.float32), y
+
+    return Agent.fit(*draw(OLD, 60), "cual-plus"), *draw(OLD + NOVEL, each)
+
+
+def answers(y: np.ndarray, n: int, seed: int = 0) -> Accepted:
+    """So many of each novel class and of three old ones, named by a person."""
+    rng = np.random.default_rng(seed)
+    rows = np.sort(np.concatenate([rng.choice(np.flatnonzero(y == c), n) for c in (0, 1, 2, 8, 9, 10)]))
+    rows = np.unique(rows)
+    return Accepted(rows, y[rows], np.ones(len(rows), np.int64))
+
+
+def softmax(row: np.ndarray) -> np.ndarray:
+    return np.exp(row - row.max()) / np.exp(row - row.max()).sum()
+
+
+def of_outcomes(logits: np.ndarray, n_old: int) -> np.ndarray:
+    return np.array([np.log(np.exp(logits[:n_old]).sum()), *logits[n_old:]])
+
+
+def sure(row: np.ndarray, temperature: float, surprise: float, often: np.ndarray) -> np.ndarray:
+    """Probabilities of the outcomes of one sample."""
+    plain = softmax(row / temperature)
+    novel = plain[1:].sum()
+    less = np.array([plain[0], *((1 - surprise) * plain[1:])])
+    return less + surprise * novel * often
+
+
+def test_shares_are_tempered_and_a_part_of_what_is_novel_goes_to_all_outcomes() -> None:
+    rng = np.random.default_rng(0)
+    logits = rng.normal(0, 3, (20, 6))
+    often = softmax(rng.normal(0, 1, 4))
+    sureness = Sureness(2.5, 0.2, torch.from_numpy(often))
+    shares = sureness.shares(torch.from_numpy(logits), n_old=3).numpy()
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    for row, found in zip(logits, shares, strict=True):
+        outcome = sure(of_outcomes(row, 3), 2.5, 0.2, often)
+        expected = [*(outcome[0] * softmax(row[:3])), *outcome[1:]]
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    plain = Sureness.unchecked().shares(torch.from_numpy(logits), n_old=3).numpy()
+    np.testing.assert_allclose(plain, [softmax(row) for row in logits], rtol=1e-6)
+
+
+@pytest.mark.parametrize("n", [1, 4])
+def test_sureness_is_that_under_which_answers_left_out_and_known_samples_are_likeliest(n: int) -> None:
+    part = Prototypes()
+    known, pool, y = hard()
+    home = Space(known.head, known, Pool(pool), part)
+    accepted, nobody = answers(y, n), np.empty(0, np.int64)
+
+    def compete(told: Accepted) -> tuple[Competition, ClassPrototypes]:
+        competition = Competition(part, home, told, nobody, known.head.counts[:OLD])
+        return competition, competition.refined()
+
+    looks_novel = y >= OLD
+    found = measured(home, accepted, compete, looks_novel, np.random.default_rng(5))
+
+    def judged(told: Accepted, seen: object) -> np.ndarray:
+        competition, prototypes = compete(told)
+        return np.array(
+            [of_outcomes(row, OLD) for row in competition.logits(seen, prototypes).double().numpy()]
+        )
+
+    every = judged(accepted, home.anchors_and_validation)
+    often = np.mean([softmax(row) for row in every[: len(pool)]], axis=0)
+    validation = every[len(pool) :]
+    U = home.look(np.arange(len(pool))).directions.numpy()
+    cells = np.zeros(len(accepted.rows))
+    for row in np.flatnonzero(looks_novel):
+        cells[int(np.argmax([U[row] @ U[a] for a in accepted.rows]))] += 1
+    cells = np.maximum(cells, 1)
+    group = np.random.default_rng(5).permutation(np.arange(len(accepted.rows)) % FOLDS)
+    cases = [(row, 0, (~looks_novel).sum() / len(validation), often) for row in validation]
+    for fold in range(FOLDS):
+        left = group == fold
+        told = Accepted(accepted.rows[~left], accepted.classes[~left], accepted.human[~left])
+        named = sorted({int(c) for c in told.classes if c >= OLD})
+        logits = judged(told, home.look(accepted.rows[left]))
+        same = logits.shape[1] == len(often)
+        frequencies = often if same else np.mean([softmax(row) for row in logits], axis=0)
+        for row, c, cell in zip(logits, accepted.classes[left], cells[left], strict=True):
+            if c < OLD or c in named:  # else nobody but the one left out told the name
+                cases.append((row, 0 if c < OLD else 1 + named.index(c), cell, frequencies))
+
+    def loss(pair: tuple[float, float]) -> float:
+        temperature, surprise = pair
+        total = -cells.sum() / (len(cells) + 2) / 2 * (np.log(surprise) + np.log(1 - surprise))
+        for row, right, weight, frequencies in cases:
+            total -= weight * np.log(max(sure(row, temperature, surprise, frequencies)[right], 1e-9))
+        return total
+
+    best = min(((t, e) for t in TEMPERATURES for e in SURPRISES), key=loss)
+    assert (found.temperature, found.surprise) == best
+    np.testing.assert_allclose(found.frequencies.numpy(), often, rtol=1e-4)
+
+
+def test_an_answer_is_judged_by_a_competition_that_was_not_told_it() -> None:
+    known, pool, y = hard()
+    home = Space(known.head, known, Pool(pool), Prototypes())
+    accepted = answers(y, 3)
+    told: list[set[int]] = []
+
+    def compete(some: Accepted) -> tuple[Competition, ClassPrototypes]:
+        told.append(set(some.rows.tolist()))
+        competition = Competition(Prototypes(), home, some, np.empty(0, np.int64), known.head.counts[:OLD])
+        return competition, competition.refined()
+
+    measured(home, accepted, compete, y >= OLD, np.random.default_rng(0))
+    every = set(accepted.rows.tolist())
+    left_out = [every - some for some in told[1:]]
+    assert told[0] == every
+    assert sorted(row for group in left_out for row in group) == sorted(every)
+
+
+def test_doubts_are_about_as_large_as_the_share_of_pseudo_labels_that_is_wrong() -> None:
+    """Over several pools, with questions as they are really chosen."""
+    doubts, wrong = list[float](), list[bool]()
+    for seed in range(5):
+        known, pool, y = hard(seed)
+        task = known.adapt(pool, budget=24)
+        while query := task.ask():
+            task.tell(query.id, {i: int(y[i]) for i in query.ids})
+        for sample, label in task.pseudo_labels.items():
+            if label >= OLD:
+                doubts.append(task.doubts[sample])
+                wrong.append(bool(label != y[sample]))
+    assert len(wrong) > 200
+    assert 0.1 < np.mean(wrong) < 0.6  # hard enough to be unsure
+    assert abs(np.mean(doubts) - np.mean(wrong)) < 0.1
+
+
+def test_what_wins_a_sample_is_decided_before_sureness_is_measured() -> None:
+    """Old classes count together; −1 where a class without a name wins."""
+    known, pool, y = hard()
+    part, rows = Prototypes(second_space=False), np.arange(len(pool))
+    short = PrototypeLearner(part, known, Pool(pool))
+    accepted = answers(y, 3)
+    short.learn(accepted, 0)
+    home = Space(known.head, known, Pool(pool), part)
+    competition = Competition(part, home, accepted, short.learning(), known.head.counts[:OLD])
+    (seen,) = home.seen()
+    logits = competition.logits(seen, competition.refined())
+    numbers = [*range(OLD), 8, 9, 10, -1]
+    expected = []
+    for row in logits.double().numpy():
+        best = int(np.argmax(of_outcomes(row, OLD)))
+        expected.append(int(np.argmax(row[:OLD])) if best == 0 else numbers[OLD + best - 1])
+    for last in (False, True):
+        assert short.score(rows, last=last).classes.tolist() == expected
+    np.testing.assert_allclose(
+        outcomes(logits, OLD).double().numpy(),
+        [of_outcomes(row, OLD) for row in logits.double().numpy()],
+        rtol=1e-4,
+        atol=1e-3,
+    )
