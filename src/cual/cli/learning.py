@@ -263,6 +263,13 @@ def _summarise(task: "Adaptation", agent: "Agent", output: Path) -> None:
         ),
         highlight=False,
     )
+    merges = task.merges()
+    for merge in merges:
+        out.print(escape(str(merge)), style="yellow", highlight=False)
+    if merges:
+        out.print(
+            "To give a class one name, correct the answers and adapt the old agent again.", highlight=False
+        )
     if not new:
         answered = (
             "no question was answered" if not outcome["labels_used"] else "every answer named a known class"

@@ -87,6 +87,8 @@ class Questions:
     def _confirm(self) -> None:
         """The last chance to correct the last answers; input that ends here has said all it had to."""
         out.print(f"\n{self._task.outlook}", style="dim", highlight=False)
+        for merge in self._task.merges():
+            out.print(escape(str(merge)), style="yellow", highlight=False)
         while True:
             try:
                 text = out.input("\nNo more questions. Enter learns, z goes back to the last answer, q quits: ")

@@ -50,6 +50,8 @@ class RemoteState:
     error: str | None
     outlook: str | None = None
     """Whether another question is worth it, in words."""
+    merges: tuple[Mapping[str, Any], ...] = ()
+    """Names that are probably one class: a, b, probability, answers_a, answers_b, text."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ again.
 """
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +45,14 @@ def advance(home: Home, claim: Claim, progress: Progress) -> None:
     """Let the learner go on with what was answered, to its next questions or to the end."""
     work = _begun(home, claim, progress)
     query = work.task.ask()
+    merges = _merges(work.task) if query is None else None
     _keep(work)
     with home.database.writing() as connection:
         if not _still(connection, claim, work):
             return
         _ask(connection, work)
         state = "review" if query is None else "asking"
-        _commit(connection, claim, work, state=state, round=work.task.state.opened - 1)
+        _commit(connection, claim, work, state=state, round=work.task.state.opened - 1, merges=merges)
     _drop_earlier(work.folder)
 
 
@@ -60,6 +61,7 @@ def finish(home: Home, claim: Claim, progress: Progress) -> None:
     work = _begun(home, claim, progress)
     task, row = work.task, work.row
     evidence = task.evidence()
+    merges = _merges(task)
     agent = task.finish()
     _keep(work)
     file = agents.unfinished(home, agent, f"{claim.job}-{claim.attempt}")
@@ -77,7 +79,7 @@ def finish(home: Home, claim: Claim, progress: Progress) -> None:
                 return
             values["suggestions_right"] = _suggestions_right(connection, row.id)
             number = agents.add_version(home, connection, row.agent, file, values)
-            _commit(connection, claim, work, state="finished", result_version=number)
+            _commit(connection, claim, work, state="finished", result_version=number, merges=merges)
     finally:
         file.unlink(missing_ok=True)
     for left in file.parent.iterdir():  # of attempts that were killed, whole or half written
@@ -105,6 +107,11 @@ def _begun(home: Home, claim: Claim, progress: Progress) -> Work:
     if row.folder is not None:
         task.load_cache(every / row.folder)
     return Work(row, len(journal), task, folder)
+
+
+def _merges(task: Adaptation) -> list[dict[str, Any]]:
+    """What is kept of names that are probably one class."""
+    return [asdict(merge) | {"text": str(merge)} for merge in task.merges()]
 
 
 def _keep(work: Work) -> None:

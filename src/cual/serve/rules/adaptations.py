@@ -18,7 +18,7 @@ from cual.loop import events as loop_events
 from cual.loop.budget import count_labels
 from cual.serve.rules import agents, audit, jobs
 from cual.serve.rules.checks import needs
-from cual.serve.rules.records import AdaptationRecord, Person, Role
+from cual.serve.rules.records import AdaptationRecord, MergeRecord, Person, Role
 from cual.serve.storage import events
 from cual.serve.storage import tables as db
 from cual.serve.storage.home import Home, one_row
@@ -248,7 +248,13 @@ def record(connection: Connection, row: Row[Any]) -> AdaptationRecord:
         new_classes=new,
         created_at=row.created_at,
         suggested_classes=[*known, *new],
+        merges=_merges(row.merges or [], {*known, *new}),
     )
+
+
+def _merges(kept: list[dict[str, Any]], named: set[Label]) -> list[MergeRecord]:
+    """Those of which answers still name both classes."""
+    return [MergeRecord(**merge) for merge in kept if {merge["a"], merge["b"]} <= named]
 
 
 def _next(row: Row[Any], waiting: int, job: Row[Any] | None) -> str:

@@ -133,6 +133,21 @@ class PoolRecord:
     """Items that could not be read; `Workspace.skipped` lists them."""
 
 
+@dataclass(frozen=True)
+class MergeRecord:
+    """Two names that are probably one class (`cual.loop.merges`)."""
+
+    a: Label
+    """The one that is new, or has fewer answers."""
+    b: Label
+    probability: float
+    answers_a: int
+    """Answers that name it."""
+    answers_b: int
+    text: str
+    """For people: one sentence."""
+
+
 AdaptationState = Literal["thinking", "asking", "review", "finished", "failed", "dropped"]
 
 
@@ -167,6 +182,9 @@ class AdaptationRecord:
     created_at: datetime
     suggested_classes: list[Label]
     """What to offer as an answer: the base version's classes, then `new_classes`."""
+    merges: list[MergeRecord] = field(default_factory=list[MergeRecord])
+    """Names that are probably one class, the most probable first, as of the end of the questions. If so,
+    answer again with one name, until it is finished; a pair goes once answers name only one of the two."""
 
 
 @dataclass(frozen=True)

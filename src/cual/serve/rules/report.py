@@ -23,7 +23,11 @@ def report(
         f"{agent.name}, version {adaptation.base_version}, adapted to the pool {pool.name} "
         f"({pool.size} samples) with a budget of {adaptation.budget} labels. {adaptation.next}"
     )
-    body = _cards(adaptation, history) + page.section("Rounds", _rounds(history))
+    body = _cards(adaptation, history)
+    if adaptation.merges:
+        names = "".join(f"<li>{_text(merge.text)}</li>" for merge in adaptation.merges)
+        body += page.section("Probably one class", f"<ul>{names}</ul>")
+    body += page.section("Rounds", _rounds(history))
     drawn = "".join(
         page.figure(histogram(row), f"Round {row['iteration'] + 1}: {_zones(row)}") for row in history
     )

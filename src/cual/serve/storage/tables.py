@@ -154,6 +154,7 @@ adaptations = sa.Table(
     Column("stopped", Boolean, nullable=False, default=False),
     Column("ended", Text),
     Column("outlook", Text),
+    Column("merges", Json),  # none before the end of the questions
     Column("error", Text),
     Column("result_version", Integer),
     Column("folder", String(50)),  # which of its folders holds what the learner knew at the last commit

@@ -11,6 +11,7 @@ class Status:
     def __init__(self, frame: Frame) -> None:
         self._frame = frame
         self._last: tuple[object, ...] = ()
+        self._merges_shown: list[str] = []
         frame.strip.set(hidden=None).classes("status")
         with frame.strip, El("div", classes="status-in"):
             with El("div"):
@@ -22,6 +23,7 @@ class Status:
             with El("div", classes="next"):
                 self._next = El("div", classes="wrap")
                 self._outlook = El("div", classes="outlook soft wrap")
+                self._merges = El("ul", classes="outlook wrap", aria_label="Probably one class")
                 self._work = Meter("The learner's progress")
             self.buttons = El("div", classes="line")
 
@@ -37,12 +39,24 @@ class Status:
         self._next.say(" ".join(part for part in (record.next, stage_text(record.progress)) if part))
         self._outlook.say(record.outlook or "")
         self._outlook.set_visibility(record.outlook is not None)
+        self._show_merges([merge.text for merge in record.merges])
         self._work.set_visibility(thinking)
         if thinking:
             self._work.follow(record.progress)
         if (record.state, record.round) != self._last:  # not with every answer: that is announced by itself
             self._last = (record.state, record.round)
             self._frame.announce(record.next)
+
+    def _show_merges(self, sentences: list[str]) -> None:
+        """A line for each pair of names that are probably one class."""
+        self._merges.set_visibility(bool(sentences))
+        if sentences == self._merges_shown:
+            return
+        self._merges_shown = sentences
+        self._merges.clear()
+        with self._merges:
+            for sentence in sentences:
+                El("li", sentence)
 
 
 class Meter(El):

@@ -1,0 +1,149 @@
+"""Classes that are probably one: second names and lone mistakes are found, different classes are left alone."""
+
+import numpy as np
+import pytest
+
+from cual import SKIP, Adaptation, Agent
+from cual.data.labels import Answer
+from cual.loop.merges import Merge, _Calibration, _View
+
+OLD = ("ant", "bee", "cat", "dog")
+NEW = ("owl", "fox")
+
+
+class Meadow:
+    """Four known classes and two new ones, as clusters; answers come by a rule of the test."""
+
+    def __init__(self, method: str = "cual-plus") -> None:
+        rng = np.random.default_rng(0)
+        self.centres = {name: rng.normal(0, 1.5, 16) for name in (*OLD, *NEW)}
+        y = [name for name in OLD for _ in range(60)]
+        self.agent = Agent.fit(self._draw(rng, y), y, method)
+        names = [name for name in (*OLD, *NEW) for _ in range(40)]
+        self.truth = [names[i] for i in rng.permutation(len(names))]
+        self.pool = self._draw(rng, self.truth)
+
+    def _draw(self, rng: np.random.Generator, names: list[str]) -> np.ndarray:
+        return np.stack([self.centres[name] + rng.normal(0, 1, 16) for name in names]).astype(np.float32)
+
+    def adapted(self, called: dict[str, tuple[Answer, ...]], budget: int = 24) -> Adaptation:
+        """Every class is called by its names in turn."""
+        task = self.agent.adapt(self.pool, budget)
+        asked = dict.fromkeys(self.truth, 0)
+        while query := task.ask():
+            answers: dict[int, Answer] = {}
+            for i in map(int, query.ids):
+                names = called.get(self.truth[i], (self.truth[i],))
+                answers[i] = names[asked[self.truth[i]] % len(names)]
+                asked[self.truth[i]] += 1
+            task.tell(query.id, answers)
+        return task
+
+
+@pytest.fixture(scope="module")
+def meadow() -> Meadow:
+    return Meadow()
+
+
+def names(merges: list[Merge]) -> list[set[object]]:
+    return [{merge.a, merge.b} for merge in merges]
+
+
+@pytest.mark.parametrize("method", ["cual-plus", "cual", "er-entropy"])
+def test_two_names_of_one_new_class_are_found_and_different_classes_are_not(method: str) -> None:
+    task = Meadow(method).adapted({"owl": ("owl", "Eule")})
+    assert {"owl", "Eule", "fox"} <= set(task.answers.values())
+    assert names(task.merges()) == [{"owl", "Eule"}]
+
+
+def test_every_new_class_is_compared_with_every_other_and_every_known_one(meadow: Meadow) -> None:
+    merges = meadow.adapted({"owl": ("owl", "Eule")}).merges(least=-1)
+    assert len(merges) == 3 + 3 * len(OLD)
+    assert [m.probability for m in merges] == sorted((m.probability for m in merges), reverse=True)
+    assert all(0 <= m.probability <= 1 and m.a not in OLD for m in merges)
+
+
+def test_without_second_names_nothing_is_probable(meadow: Meadow) -> None:
+    assert meadow.adapted({}).merges() == []
+
+
+def test_a_second_name_of_a_known_class_is_found(meadow: Meadow) -> None:
+    task = meadow.adapted({name: (f"{name}s",) for name in OLD}, budget=40)
+    found = task.merges()
+    assert found
+    assert all(merge.a == f"{merge.b}s" for merge in found)
+
+
+def test_a_lone_answer_inside_another_class_may_be_a_mistake(meadow: Meadow) -> None:
+    task = meadow.adapted({"owl": ("owl", "unicorn", *["owl"] * 50)})
+    (merge,) = task.merges()
+    assert (merge.a, merge.b, merge.answers_a) == ("unicorn", "owl", 1)
+    assert 'One answer says "unicorn" among samples that are called "owl"' in str(merge)
+    assert "a mistake, or two names for one class?" in str(merge)
+
+
+def test_telling_the_samples_again_with_one_name_merges(meadow: Meadow) -> None:
+    task = meadow.adapted({"owl": ("owl", "Eule")})
+    assert task.merges()
+    for row in task.ledger:
+        if row["answer"] == "Eule":
+            task.tell(row["query"], {row["sample"]: "owl"})
+    assert task.merges() == []
+    assert task.finish().classes_.tolist() == [*OLD, *sorted(NEW, key=task.state.new_classes.index)]
+
+
+def test_nothing_is_said_where_nothing_new_was_named(meadow: Meadow) -> None:
+    assert meadow.agent.adapt(meadow.pool, 8).merges(least=-1) == []
+    only_skips = dict.fromkeys((*OLD, *NEW), (SKIP,))
+    assert meadow.adapted(only_skips, budget=4).merges(least=-1) == []
+
+
+def test_skips_are_no_answers(meadow: Meadow) -> None:
+    task = meadow.adapted({"owl": ("owl", SKIP, "Eule"), "fox": (SKIP, "fox")})
+    assert SKIP in task.answers.values()
+    counts = {m.a: m.answers_a for m in task.merges(least=-1)}
+    assert counts == {a: list(task.answers.values()).count(a) for a in counts}
+
+
+def test_one_known_class_says_nothing() -> None:
+    rng = np.random.default_rng(0)
+    agent = Agent.fit(rng.normal(0, 1, (40, 8)), ["cat"] * 40)
+    task = agent.adapt(rng.normal(3, 1, (30, 8)), budget=4)
+    while query := task.ask():
+        task.tell(query.id, {i: "owl" if int(i) % 2 else "Eule" for i in query.ids})
+    assert task.merges(least=-1) == []
+
+
+def test_the_same_again_and_nothing_changes(meadow: Meadow) -> None:
+    task = meadow.adapted({"owl": ("owl", "Eule")})
+    journal = task.journal
+    once = task.merges(least=-1)
+    assert task.merges(least=-1) == once
+    assert task.journal == journal
+    assert meadow.adapted({"owl": ("owl", "Eule")}).merges(least=-1) == once
+
+
+def test_likeness_is_the_cosine_between_over_that_within() -> None:
+    rng = np.random.default_rng(0)
+    U = rng.normal(0.5, 1, (12, 6)).astype(np.float32)
+    U /= np.linalg.norm(U, axis=1, keepdims=True)
+    a, b = np.arange(5), np.arange(5, 12)
+    view = _View.of(U, 1, {0: a, 1: b})
+
+    def within(rows: np.ndarray) -> float:
+        return float(np.mean([U[i] @ U[j] for i in rows for j in rows if i != j]))
+
+    usual = (within(a) + within(b)) / 2
+    assert view.within == pytest.approx(usual, rel=1e-4)
+    shrunk = [((len(r) - 1) * within(r) + 2 * usual) / (len(r) + 1) for r in (a, b)]
+    between = np.mean([U[i] @ U[j] for i in a for j in b])
+    assert view.alike(a, b) == pytest.approx(between / np.sqrt(shrunk[0] * shrunk[1]), rel=1e-4)
+    assert view.alike(a[:1], b[:1]) == pytest.approx(U[0] @ U[5] / usual, rel=1e-4)
+
+
+def test_the_calibration_is_right_about_what_it_was_made_of() -> None:
+    rng = np.random.default_rng(0)
+    same, different = rng.normal(1, 1, (4000, 1)), rng.normal(0, 1, (4000, 1))
+    calibration = _Calibration.of(same.astype(np.float32), different.astype(np.float32))
+    for x in (-1.0, 0.5, 2.0):  # two normal densities: the logarithm of their ratio is x − ½
+        assert calibration.evidence(np.array([x], np.float32)) == pytest.approx(x - 0.5, abs=0.15)
