@@ -69,27 +69,24 @@ class LikelierThanNot:
     ----------
     share
         What a class must hold of a sample.
-    precision
-        Only the surest are believed, as many as are right at this rate by their shares; 0 for all.
     most_old
         Pseudo-labels of one old class in one pool, at most: it is known well by then, and pools may be huge.
 
     >>> p = np.array([[0.9, 0.1], [0.4, 0.6], [0.1, 0.9], [0.2, 0.3]], dtype=np.float32)
     >>> classes = np.array([0, 1, 1, -1])
     >>> view = PoolView(scores=p[:, 1], threshold=0.5, classes=classes, n_old=1, probabilities=lambda: p)
-    >>> LikelierThanNot().choose(view).tolist(), LikelierThanNot(precision=0.8).choose(view).tolist()
+    >>> LikelierThanNot().choose(view).tolist(), LikelierThanNot(share=0.8).choose(view).tolist()
     ([1, 2], [2])
     """
 
-    def __init__(self, share: float = 0.0, precision: float = 0.0, most_old: int = 2500) -> None:
+    def __init__(self, share: float = 0.0, most_old: int = 2500) -> None:
         self.share = options.number("share", share, 0, 1)
-        self.precision = options.number("precision", precision, 0, 1)
         self.most_old = options.whole("most_old", most_old)
 
     @classmethod
     def unit_test_params(cls) -> list[dict[str, Any]]:
         """What its checks are run with."""
-        return [{}, {"share": 0.3, "most_old": 2}, {"precision": 0.9}]
+        return [{}, {"share": 0.3, "most_old": 2}]
 
     def choose(self, view: PoolView) -> IntArray:
         if not len(view.scores):
@@ -100,21 +97,13 @@ class LikelierThanNot:
         for c in view.learning.tolist():
             mine = np.flatnonzero((held >= self.share) & (view.classes == c) & (shares[:, c] > old / 2))
             chosen.append(mine[highest(held[mine], self.most_old)])
-        every = np.sort(np.concatenate(chosen))
-        return every if not self.precision else np.sort(every[_surest(held[every], self.precision)])
+        return np.sort(np.concatenate(chosen))
 
     def doubts(self, view: PoolView) -> FloatArray:
         """The share that the class does not hold."""
         if not len(view.scores):
             return np.empty(0, np.float32)
         return 1 - view.probabilities().max(axis=1)
-
-
-def _surest(shares: FloatArray, precision: float) -> IntArray:
-    """Positions of the highest shares, as many as have the mean `precision`."""
-    order = highest(shares, len(shares))
-    means = np.cumsum(shares[order], dtype=np.float64) / np.arange(1, len(shares) + 1)
-    return order[: int((means >= precision).sum())]
 
 
 @pseudo_labels.add("most-certain")
