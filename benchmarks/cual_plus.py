@@ -74,7 +74,6 @@ class Source:
     file: str
     buffer: int = 2500
     labels: str = "y"
-    natural: bool = False
 
 
 FILES = {
@@ -82,7 +81,7 @@ FILES = {
     "cifar100-super-r50": Source(4, 2, 0.005, 0.01, "cifar100-super-r50.npz"),
     "cifar100-fine": Source(20, 10, 0.0125, 0.05, "cifar100-super-r50.npz", labels="fine"),
     "places50-r50": Source(10, 5, 0.0125, 0.03, "places50-r50.npz", buffer=5000),
-    "banking77-minilm": Source(17, 10, 0.025, 0.05, "banking77-minilm.npz", natural=True),
+    "banking77-minilm": Source(17, 10, 0.025, 0.05, "banking77-minilm.npz"),
     "clinc150-minilm": Source(75, 25, 0.025, 0.05, "clinc150-minilm.npz"),
     DIGITS: Source(2, 2, 0.03, 0.03, DIGITS),
 }
@@ -256,7 +255,6 @@ class Job:
         """The stream as the bench knows it."""
         source, changes = FILES[self.file], self.changes
         width = changes.get("WIDTH")
-        natural = {"natural": True} if source.natural else {}
         return Setting(
             features=source.file,
             name=self.file if width is None else f"{self.file} in {width} dimensions",
@@ -268,7 +266,7 @@ class Job:
             buffer=source.buffer,
             device=self.device,
             options={name: value for name, value in changes.items() if not name.isupper()},
-            **natural | {name.lower(): changes[name] for name in PROTOCOL if name in changes},
+            **{name.lower(): changes[name] for name in PROTOCOL if name in changes},
         )
 
     @property
