@@ -389,6 +389,20 @@ def test_people_are_told_whether_another_question_is_worth_it(desk: Desk, world:
     assert f"outlook        {outlooks[-1]}" in shown
 
 
+def test_people_are_told_of_names_that_are_probably_one_class(tmp_path: Path, world: World) -> None:
+    desk = Desk(tmp_path, world.with_second_name("owl", "Eule"))
+    task = desk.world.answer_all(desk.world.adapt(Agent.load(desk.agent), 20))
+    (merge,) = task.merges()
+    command = (*desk.adapt[:-1], 20)
+    shown = done(*command, "--labels", desk.answers).stdout
+    assert " ".join(str(merge).split()) in " ".join(shown.split())
+    assert "correct the answers and adapt the old agent again" in shown
+    typed = [row["answer"] for row in task.ledger]
+    before, _, after = done(*command, "--force", input=lines(*typed, "")).stdout.partition("No more questions")
+    assert '"Eule"' in before
+    assert '"Eule"' in after
+
+
 def test_whoever_is_done_is_asked_no_more(desk: Desk) -> None:
     answers = desk.typed(until=2)
     shown = done(*desk.adapt, input=lines(*answers, "d", "")).stdout

@@ -1,6 +1,6 @@
 """A small world for tests: flat Gaussian classes in sixteen dimensions, and heads small enough to be quick."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,11 @@ class World:
 
     def adapt(self, agent: Agent | None = None, budget: float | int = 8) -> Adaptation:
         return (agent or self.agent()).adapt(self.pool, budget, ids=self.ids)
+
+    def with_second_name(self, name: str, second: str) -> "World":
+        """The same, but every other sample of a class is called by another name."""
+        others = {i: second for i in self.ids[1::2] if self.truth[i] == name}
+        return replace(self, truth=self.truth | others)
 
     def answer_all(self, task: Adaptation) -> Adaptation:
         while query := task.ask():

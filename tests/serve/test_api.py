@@ -1,8 +1,10 @@
 """The HTTP API: every step of the work, in this process and against a real service; and what operators see."""
 
+import html
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -268,6 +270,26 @@ def test_what_can_be_seen_of_an_adaptation(here: Site) -> None:
     assert report.headers["content-type"].startswith("text/html")
     assert record["outlook"] in report.text
     assert client.get("/api/jobs").json()[0]["state"] == "done"
+
+
+def test_names_that_are_probably_one_class_are_shown_until_they_are_one(here: Site) -> None:
+    service = here.service
+    service.world = service.world.with_second_name("owl", "Eule")
+    adaptation, client = service.start(20), here.bearer(Role.annotator)
+    at = f"/api/adaptations/{adaptation}"
+    assert client.get(at).json()["merges"] == []
+    service.answer_all(adaptation)
+    task = service.world.answer_all(service.world.adapt(service.world.agent(), 20))
+    (expected,) = task.merges()
+    (shown,) = client.get(at).json()["merges"]
+    assert shown == {**asdict(expected), "text": str(expected)}
+    assert {shown["a"], shown["b"]} == {"owl", "Eule"}
+    assert html.escape(shown["text"]) in client.get(f"{at}/report").text
+    again = [q["id"] for q in client.get(f"{at}/questions").json() if q["effective"] == "Eule"]
+    service.workspace.answer(adaptation, service.ann, dict.fromkeys(again, "owl"))
+    assert client.get(at).json()["merges"] == []
+    assert service.finish(adaptation).merges == []
+    assert "Probably one class" not in client.get(f"{at}/report").text
 
 
 def test_stopping_and_dropping(here: Site) -> None:

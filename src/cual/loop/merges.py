@@ -21,9 +21,9 @@ from cual.loop.machine import Composed
 from cual.seeds import generator
 from cual.types import FloatArray, IntArray, Label
 
-SAMPLES = 100
+SAMPLES = 200
 """Remembered samples of a known class that are looked at."""
-CROWD = 3000
+CROWD = 5000
 """Samples of a pool that are looked at, besides the answers: enough to find neighbours among."""
 NEIGHBOURS = 20
 DRAWS = 150

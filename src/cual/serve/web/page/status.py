@@ -4,6 +4,9 @@ from cual.serve.rules.records import AdaptationRecord, JobProgress
 from cual.serve.web.page.elements import El
 from cual.serve.web.page.frame import Frame
 
+MOST = 3
+"""Pairs of names that the strip shows; all are in the report."""
+
 
 class Status:
     """Shows an `AdaptationRecord`; `show` it again whenever it may have changed."""
@@ -54,9 +57,12 @@ class Status:
             return
         self._merges_shown = sentences
         self._merges.clear()
+        more = len(sentences) - MOST
         with self._merges:
-            for sentence in sentences:
+            for sentence in sentences[:MOST]:
                 El("li", sentence)
+            if more > 0:
+                El("li", f"{more} more {'pairs' if more > 1 else 'pair'} of names: see the report.")
 
 
 class Meter(El):
