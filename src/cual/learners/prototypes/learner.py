@@ -49,7 +49,7 @@ class Prototypes(PrototypeOptions):
         return KnownSpace(whitening(agent), agent, self)
 
     def novelty_together(self, agent: Knowledge, pool: Pool) -> tuple[Tensor, Threshold]:
-        """Novelty of samples that are looked at together: novel ones crowd where no known sample is."""
+        """Novelty of samples that are looked at together: novel ones have each other for neighbours."""
         space = Space(whitening(agent), agent, pool, self)
         return space.novelty_of_pool(), at_rate(space.novelty_of_validation(), self.false_alarms)
 
@@ -59,7 +59,7 @@ def whitening(agent: Knowledge) -> Whitens:
 
 
 class PrototypeLearner:
-    """Novelty: far from old classes, in a crowd of its own; later, the share that novel classes hold."""
+    """Novelty: how strange a sample's surroundings are; later, the share of it that no old class holds."""
 
     def __init__(self, part: Prototypes, agent: Knowledge, pool: Pool) -> None:
         self._part = part
@@ -83,16 +83,11 @@ class PrototypeLearner:
     def _compete(self) -> tuple[FloatArray, Tensor]:
         """What each class holds of the pool, and what no old one holds of the validation set."""
         space = self._home
-        compete = partial(self._prototypes, space)
-        competition, prototypes = compete(self._accepted)
-        sure = Sureness.unchecked()
+        competition, prototypes = self._prototypes(space, self._accepted)
         if self._last and self._part.second_space:
             space = Space(self._taught(space, prototypes), self._agent, self._pool, self._part)
-            compete = partial(self._prototypes, space)
-            competition, prototypes = compete(self._accepted)
-        if self._last:
-            sure = measured(space, self._answers(), compete, self._looks_novel(), self._rng("sureness"))
-
+            competition, prototypes = self._prototypes(space, self._accepted)
+        sure = self._measured(space) if self._last else Sureness.unchecked()
         logits = joined([competition.logits(seen, prototypes) for seen in space.seen()])
         self._winners = self._won(logits)
         self._shares = sure.shares(logits, self._n_old)[:, :-1].cpu().numpy()
@@ -112,16 +107,17 @@ class PrototypeLearner:
         competition = Competition(self._part, space, accepted, self.learning(), counts)
         return competition, competition.refined()
 
-    def _answers(self) -> Accepted:
+    def _measured(self, space: Space) -> Sureness:
+        """How sure the competition may be, by the answers that it was not told."""
         a, human = self._accepted, self._accepted.human == 1
-        return Accepted(a.rows[human], a.classes[human], a.human[human])
+        answers = Accepted(a.rows[human], a.classes[human], a.human[human])
+        rng = generator(self._agent.seed, self._agent.version + 1, 0, "sureness")
+        return measured(space, answers, partial(self._prototypes, space), self._looks_novel(), rng)
 
     def _looks_novel(self) -> BoolArray:
+        """Which rows of the pool looked more novel, at first, than nearly all known samples."""
         every = np.arange(len(self._pool))
         return self.first_novelty(every) >= 1 - self._part.false_alarms
-
-    def _rng(self, purpose: str) -> np.random.Generator:
-        return generator(self._agent.seed, self._agent.version + 1, 0, purpose)
 
     def _classes(self, rows: IntArray) -> IntArray:
         """The likeliest class of each row, −1 where that is one without a name."""
