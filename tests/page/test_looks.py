@@ -49,6 +49,11 @@ def half_way(service: Any, truth: list[str]) -> int:
 @pytest.fixture(scope="module")
 def over(service: Any, truth: list[str]) -> int:
     """An adaptation without more questions, whose pseudo-labels wait for a review."""
+    return answered(service, truth)
+
+
+def answered(service: Any, truth: list[str]) -> int:
+    """An adaptation whose questions are all answered."""
     id = service.begin()
 
     def ended() -> bool:
@@ -83,6 +88,23 @@ def test_every_page_in_every_shape(
         assert shape != "desk" or without_ring(seen.page) == [], name
     assert seen.strangers == []
     assert seen.errors == []
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_names_that_are_probably_one_class_are_told(
+    service: Any, truth: list[str], window: Callable[..., Any], shape: str
+) -> None:
+    known = service.call("GET", "/agents/1/versions")[0]["classes"]
+    second = [f"{name} again" if row % 2 and name not in known else name for row, name in enumerate(truth)]
+    id = answered(service, second)
+    merges = service.call("GET", f"/adaptations/{id}")["merges"]
+    assert any(merge["a"].split()[0] == merge["b"].split()[0] for merge in merges)
+    seen = window(service.person("Ben", "admin"), **SHAPES[shape])
+    seen.open(f"/adaptations/{id}/review")
+    seen.page.wait_for_selector(".status li")
+    assert merges[0]["text"] in seen.page.inner_text(".status")
+    seen.picture(f"merges_{shape}")
+    assert complaints(seen.page) == []
 
 
 def test_the_colours_follow_the_system_or_the_switch(service: Any, window: Callable[..., Any]) -> None:
