@@ -103,7 +103,7 @@ def test_every_option_of_every_method_can_be_changed_by_its_name_and_survives_a_
 @pytest.mark.parametrize(
     ("method", "option", "said"),
     [
-        ("cual-plus", {"alpha": 0.1}, "'likelier-than-not' has no alpha; it has share, precision, most_old"),
+        ("cual-plus", {"alpha": 0.1}, "'likelier-than-not' has no alpha; it has share, most_old"),
         ("cual-plus", {"short_epochs": 3}, "'prototypes' has no epochs"),
         ("cual-plus", {"uncertainty": "knn"}, "'prototypes' has no uncertainty"),
         ("cual-plus", {"head_options": {"epochs": 3}}, "the head 'ridge' has no epochs"),
