@@ -146,17 +146,32 @@ class _Crowd:
         self._calibrated: dict[tuple[int, int], _Calibration] = {}
 
     @cached_property
+    def _neighbours(self) -> IntArray:
+        """Of remembered samples and answers, each one's nearest samples."""
+        U = self._directions
+        places = np.arange(int(self.answers[-1]) + 1)
+        parts = np.array_split(places, 1 + len(places) // 500)
+        return np.concatenate([_nearest(U, part, min(NEIGHBOURS + 1, len(U))) for part in parts])
+
+    @cached_property
     def _views(self) -> list["_View"]:
         """Samples alone, and with their neighbours."""
         U = self._directions
-        k = min(NEIGHBOURS + 1, len(U))
-        looked_at = np.arange(int(self.answers[-1]) + 1)
-        nearest = [_nearest(U, some, k) for some in np.array_split(looked_at, 1 + len(looked_at) // 500)]
-        together = np.stack([U[places].sum(axis=0) for places in np.concatenate(nearest)])
-        return [_View.of(U, 1, self.known), _View.of(together, k, self.known)]
+        together = np.stack([U[places].sum(axis=0) for places in self._neighbours])
+        return [_View.of(U, 1, self.known), _View.of(together, self._neighbours.shape[1], self.known)]
+
+    @cached_property
+    def _atypical(self) -> Mapping[int, IntArray]:
+        """Of each known class the half that is less like it: answers are asked for because they are hard."""
+        U = self._directions
+        order = {c: places[np.argsort(U[places] @ U[places].mean(axis=0))] for c, places in self.known.items()}
+        return {c: places[: max(2, len(places) // 2)] for c, places in order.items()}
 
     def _alike(self, a: IntArray, b: IntArray) -> FloatArray:
-        return np.array([view.alike(a, b) for view in self._views], dtype=np.float32)
+        """How alike samples are, how alike their surroundings are, and the share of these that they have both."""
+        around_a, around_b = np.unique(self._neighbours[a]), np.unique(self._neighbours[b])
+        shared = len(np.intersect1d(around_a, around_b)) / min(len(around_a), len(around_b))
+        return np.array([*(view.alike(a, b) for view in self._views), shared], dtype=np.float32)
 
     def evidence(self, a: IntArray, b: IntArray, known: bool) -> float:
         """How much likelier samples `a` and `b` are of one class than of two, as a logarithm."""
@@ -166,16 +181,18 @@ class _Crowd:
         return self._calibrated[sizes].evidence(self._alike(a, b))
 
     def _calibration(self, n_a: int, n_b: int) -> "_Calibration":
-        """What known classes say: samples of one class, and of two, drawn in these numbers."""
+        """What known classes say: samples of one class, and of two, in these numbers."""
         rng = self._generator(1000 * n_a + n_b)
         classes = list(self.known)
         same: list[FloatArray] = []
         different: list[FloatArray] = []
         for _ in range(DRAWS):
             one, two = rng.choice(classes, 2, replace=False).tolist()
-            mine, theirs = rng.permutation(self.known[one]), rng.permutation(self.known[two])
-            a, rest = np.split(mine, [min(n_a, len(mine) // 2)])
-            same.append(self._alike(a, rest[:n_b]))
+            others = self.known if n_b == OF_KNOWN else self._atypical
+            a = rng.permutation(self._atypical[one])
+            a = a[: min(n_a, len(a) // 2)]
+            mine, theirs = rng.permutation(others[one]), rng.permutation(others[two])
+            same.append(self._alike(a, mine[~np.isin(mine, a)][:n_b]))
             different.append(self._alike(a, theirs[:n_b]))
         return _Calibration.of(np.array(same), np.array(different))
 
