@@ -168,7 +168,7 @@ class _Crowd:
         return {c: places[: max(2, len(places) // 2)] for c, places in order.items()}
 
     def _alike(self, a: IntArray, b: IntArray) -> FloatArray:
-        """How alike samples are, how alike their surroundings are, and the share of these that they have both."""
+        """How alike samples are, how alike their surroundings are, and what share of these they have both."""
         around_a, around_b = np.unique(self._neighbours[a]), np.unique(self._neighbours[b])
         shared = len(np.intersect1d(around_a, around_b)) / min(len(around_a), len(around_b))
         return np.array([*(view.alike(a, b) for view in self._views), shared], dtype=np.float32)
