@@ -198,7 +198,9 @@ class Agent:
         )
         person = torch.from_numpy(accepted.human[held_out] == 1).to(self.device)
         drawn = generator(self.seed, task, 0, "unexplained").permutation(unexplained)[:REMEMBERED]
-        remembered = torch.cat([features(np.sort(drawn)).half(), self.unexplained])[:REMEMBERED]
+        limit = torch.finfo(torch.float16).max
+        new = features(np.sort(drawn)).clamp(-limit, limit).half()
+        remembered = torch.cat([new, self.unexplained])[:REMEMBERED]
         history = (*self.history, {"version": task, **outcome})
         return Agent(
             self.method,

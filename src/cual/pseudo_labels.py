@@ -103,7 +103,9 @@ class LikelierThanNot:
         """The share that the class does not hold."""
         if not len(view.scores):
             return np.empty(0, np.float32)
-        return 1 - view.probabilities().max(axis=1)
+        shares = view.probabilities()
+        old, novel = (part.max(axis=1, initial=0) for part in np.split(shares, [view.n_old], axis=1))
+        return 1 - np.where(view.classes < view.n_old, old, novel)
 
 
 @pseudo_labels.add("most-certain")

@@ -50,7 +50,6 @@ def test_where_nothing_is_novel_hardly_anything_is_expected_to_be() -> None:
     assert np.mean(expected) < 0.1 * size
 
 
-@pytest.mark.xfail(reason="a score that half of the known samples share is counted as above their median")
 def test_where_every_neighbour_is_known_nothing_is_expected_to_be_novel() -> None:
     """Such samples are all equally strange: a walk from them ends at its first step."""
     X, y = blobs(3, 60, 64)

@@ -150,8 +150,7 @@ def _short_plan(wanted: _Wanted, asked: Tensor, n: int, turns: int, rng: np.rand
     sums = (inside * wanted.novel[:, None]).T @ D
     means = torch.where(sums.any(dim=1, keepdim=True), normalize(sums, dim=1), centres)
     value = (need / (1 + mass) * (1 + again / mass.clamp(min=1e-6)))[k:]
-    others = means[:k]
-    far = torch.ones(n) if not k else 1 - (means[k:] @ others.T).max(dim=1).values
+    far = (1 - (means[k:] @ means[:k].T).max(dim=1).values).clamp(max=1) if k else torch.ones(n)
     likeness = D @ centres[k:].T
     chosen: list[int] = []
     for _ in range(n):

@@ -61,7 +61,7 @@ class Machine:
             if event["event"] in events.COMPUTED and not events.same_step(self.step(state), event):
                 raise DamagedFile(
                     f"computing round {event.get('round')} again gave something else than the journal says: "
-                    "the agent, the pool or the machine has changed since"
+                    "the agent, the pool, the machine or cual itself has changed since"
                 )
             state.apply(event)
 

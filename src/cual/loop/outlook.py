@@ -63,7 +63,8 @@ def novel_samples(scored: Scored) -> float:
     if scored.threshold is not None:
         return float(scored.scores.sum(dtype=np.float64))
     known = np.sort(scored.validation.cpu().numpy())
-    below = np.searchsorted(known, scored.scores, side="right") / len(known)
+    low, high = (np.searchsorted(known, scored.scores, side) for side in ("left", "right"))
+    below = (low + high) / 2 / len(known)  # the middle of equals, of which there may be many
     return max(0.0, len(scored.scores) - float((below <= OLD_HALF).sum()) / OLD_HALF)
 
 

@@ -39,7 +39,7 @@ _DIVERSE = {"diverse-uncertain": "diverse"}
 def _unplanned(row: Mapping[str, Any]) -> dict[str, Any]:
     """A method whose later questions were those of `diverse-uncertain`, as it is written now."""
     given = dict(row)
-    if isinstance(row["then"], Mapping) and row["then"].get("name") in _DIVERSE:
+    if row["then"].get("name") in _DIVERSE or not _GONE["learner"].isdisjoint(row["learner"]):
         for part, gone in _GONE.items():
             if row[part] is not None:
                 given[part] = {name: value for name, value in row[part].items() if name not in gone}

@@ -122,7 +122,7 @@ class Competition:
 
     def _odds(self, novel: Tensor, of_known: Tensor) -> float:
         """How frequent novel classes are: what they hold of the pool beyond what they hold of known samples."""
-        n, n_novel = novel.shape
+        n, n_novel = len(novel), len(self._novel) + self._part.none_of_these
         if not n_novel or not self._part.estimate_frequency:
             return 0.0
         mistaken = min(0.95, float(of_known.sum(dim=1).mean()))
