@@ -58,6 +58,7 @@ class Sureness:
         return torch.cat([outcome[:, :1] * torch.softmax(logits[:, :n_old], dim=1), outcome[:, 1:]], dim=1)
 
     def outcomes(self, logits: Tensor) -> Tensor:
+        """Shares of the outcomes, from their logits."""
         plain = torch.softmax(logits / self.temperature, dim=1)
         given = self.surprise * plain[:, 1:].sum(dim=1, keepdim=True)
         less = torch.cat([plain[:, :1], (1 - self.surprise) * plain[:, 1:]], dim=1)
@@ -78,7 +79,8 @@ def measured(
 ) -> Sureness:
     """The sureness under which answers and known samples are likeliest.
 
-    One answer more is counted as right and one as a surprise (Laplace), because few answers prove little.
+    Half an answer more is counted as right and half a one as a surprise, because few answers prove little.
+    Answers whose class only they name are left out: nobody could have known it without them.
 
     Parameters
     ----------
@@ -104,7 +106,7 @@ def measured(
         found = outcomes(competition.logits(space.look(answers.rows[left]), prototypes), n_old)
         right = torch.from_numpy(_outcome_of(answers.classes[left], novel_classes(told, n_old), n_old))
         often = torch.softmax(found, dim=1).mean(dim=0) if found.shape[1] != len(frequencies) else frequencies
-        named = right < found.shape[1] - 1  # of the others, nobody but the one left out had told the name
+        named = right < found.shape[1] - 1
         judged.append((found[named], right[named], cells[left][named], often))
     one_more = float(cells.sum()) / (len(answers.rows) + 2) / 2
 
