@@ -19,6 +19,7 @@ from cual.data.labels import ClassNames, read_labels
 from cual.data.pool import Pool, as_features, check_width, chunks, encoder_of
 from cual.errors import BadOption, TooFewSamples, WrongEncoder
 from cual.heads import Calibrates, Head, LearnsOnce, Lesson, Samples
+from cual.held_out import held_out_of_accepted, held_out_of_first
 from cual.learners import Accepted, Detector, ModelsClasses, SeesTogether, long_term_lesson
 from cual.loop.adaptation import Adaptation
 from cual.loop.timing import Timings
@@ -26,7 +27,7 @@ from cual.methods import Method, methods
 from cual.registry import options_of
 from cual.replay import Replay
 from cual.seeds import generator
-from cual.types import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray, Progress, Row
+from cual.types import AnyArray, ArrayLike, FloatArray, IntArray, Progress, Row
 from cual.uncertainty import ClassModel, Threshold, Uncertainty, Warns
 
 REMEMBERED = 256
@@ -103,7 +104,7 @@ class Agent:
             raise TooFewSamples("there are no samples to learn from")
         names, codes = read_labels(y, len(features))
         features, labels = features.to(device), torch.from_numpy(codes).to(device)
-        held_out = _held_out(codes, chosen.validation_share, seed)
+        held_out = held_out_of_first(codes, chosen.validation_share, seed)
         train, validation = (
             Samples(features[rows], labels[rows])
             for rows in (torch.from_numpy(np.flatnonzero(mask)).to(device) for mask in (~held_out, held_out))
@@ -168,8 +169,9 @@ class Agent:
         Of the rows that stay `unexplained`, some are remembered for the next pool.
         """
         n_old, task = len(self.names), self.version + 1
-        held_out = self._held_from(accepted)
-        kept = Accepted(accepted.rows[~held_out], accepted.classes[~held_out], accepted.human[~held_out])
+        share = self.method.validation_share
+        held_out = held_out_of_accepted(accepted, n_old, share, self.seed, task)
+        kept = accepted.only(~held_out)
 
         def features(rows: IntArray) -> Tensor:
             return pool.take(rows, self.device)
@@ -248,18 +250,6 @@ class Agent:
             models[c] = learner.uncertainty.fit(torch.cat([known, features(kept.rows[kept.classes == c])]))
         warn_about(learner.uncertainty, [models[c] for c in grown])
         return tuple(models[c] for c in range(n_classes))
-
-    def _held_from(self, accepted: Accepted) -> BoolArray:
-        """Which accepted samples join the validation set: a share of each class learned, believed first."""
-        held_out = np.zeros(len(accepted.rows), dtype=np.bool_)
-        learned = (accepted.classes >= len(self.names)) | (accepted.human == 0)
-        for c in np.unique(accepted.classes[learned]).tolist():
-            mine = np.flatnonzero(accepted.classes == c)
-            believed = mine[accepted.human[mine] == 0]
-            rng = generator(self.seed, self.version + 1, c, "validation")
-            candidates = rng.permutation(believed if len(believed) else mine)
-            held_out[candidates[: int(self.method.validation_share * len(mine))]] = True
-        return held_out
 
     def predict(self, X: ArrayLike) -> AnyArray:
         """The class of each sample, by name."""
@@ -404,13 +394,3 @@ def warn_about(uncertainty: Uncertainty[Any], models: Sequence[ClassModel]) -> N
 def at_stage(progress: Progress | None, stage: str) -> Callable[[int, int], None] | None:
     """A head's ``(done, total)`` progress, told as that of `stage`."""
     return None if progress is None else partial(progress, stage)
-
-
-def _held_out(codes: IntArray, share: float, seed: int) -> BoolArray:
-    """Which samples of the first classes make the validation set: `share` of each class of three or more."""
-    held_out = np.zeros(len(codes), dtype=np.bool_)
-    for c in np.unique(codes).tolist():
-        rows = np.flatnonzero(codes == c)
-        n = max(1, round(share * len(rows))) if len(rows) >= 3 else 0
-        held_out[generator(seed, 0, c, "validation").permutation(rows)[:n]] = True
-    return held_out

@@ -16,7 +16,7 @@ from cual.data.pool import Pool
 from cual.heads import Head, Lesson, Samples, TakesUnlabelled
 from cual.registry import Registry
 from cual.replay import Replay
-from cual.types import FloatArray, IntArray
+from cual.types import BoolArray, FloatArray, IntArray
 from cual.uncertainty import ClassModel, Threshold, Uncertainty, t_inner
 
 
@@ -68,6 +68,10 @@ class Accepted:
     @classmethod
     def nothing(cls) -> "Accepted":
         return cls(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64))
+
+    def only(self, chosen: BoolArray) -> "Accepted":
+        """Some of it."""
+        return Accepted(self.rows[chosen], self.classes[chosen], self.human[chosen])
 
     def of(self, human: bool, novel_from: int) -> tuple[IntArray, IntArray]:
         """Rows and classes of the novel samples from people, or of the novel pseudo-labels."""

@@ -110,7 +110,8 @@ def compared(agent: Composed, pool: Pool, accepted: Accepted, names: ClassNames)
     for place, a in enumerate(new):
         others = {c: answers[c] for c in new[place + 1 :]} | {c: r[:OF_KNOWN] for c, r in known.items()}
         for b, theirs in others.items():
-            probability = _chance(crowd.evidence(answers[a], theirs, b in known) + prior)
+            odds = crowd.evidence(answers[a], theirs, b in known) + prior
+            probability = torch.sigmoid(torch.tensor(odds, dtype=torch.float64)).item()
             merges.append(Merge(names.names[a], names.names[b], probability, int(counts[a]), int(counts[b])))
     return sorted(merges, key=lambda merge: -merge.probability)
 
@@ -200,14 +201,6 @@ class _Crowd:
 def _nearest(U: FloatArray, places: IntArray, k: int) -> IntArray:
     """The k samples that are most like each, itself among them."""
     return torch.from_numpy(U[places] @ U.T).topk(k, dim=1).indices.numpy()
-
-
-def _chance(log_odds: float) -> float:
-    """
-    >>> _chance(0.0), _chance(-1e9), _chance(1e9)
-    (0.5, 0.0, 1.0)
-    """
-    return 0.5 + 0.5 * math.tanh(log_odds / 2)
 
 
 def _size(n: int) -> int:

@@ -101,7 +101,7 @@ def measured(
     group = rng.permutation(np.arange(len(answers.rows)) % FOLDS)
     for fold in np.unique(group).tolist():
         left = group == fold
-        told = Accepted(answers.rows[~left], answers.classes[~left], answers.human[~left])
+        told = answers.only(~left)
         competition, prototypes = compete(told)
         found = outcomes(competition.logits(space.look(answers.rows[left]), prototypes), n_old)
         right = torch.from_numpy(_outcome_of(answers.classes[left], novel_classes(told, n_old), n_old))

@@ -109,8 +109,7 @@ class PrototypeLearner:
 
     def _measured(self, space: Space) -> Sureness:
         """How sure the competition may be, by the answers that it was not told."""
-        a, human = self._accepted, self._accepted.human == 1
-        answers = Accepted(a.rows[human], a.classes[human], a.human[human])
+        answers = self._accepted.only(self._accepted.human == 1)
         rng = generator(self._agent.seed, self._agent.version + 1, 0, "sureness")
         return measured(space, answers, partial(self._prototypes, space), self._looks_novel(), rng)
 

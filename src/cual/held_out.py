@@ -1,0 +1,33 @@
+"""Which samples are held out, never trained on: of the first classes, and of what an adaptation accepted."""
+
+import numpy as np
+
+from cual.learners import Accepted
+from cual.seeds import generator
+from cual.types import BoolArray, IntArray
+
+
+def held_out_of_first(codes: IntArray, share: float, seed: int) -> BoolArray:
+    """Which samples of the first classes are held out: `share` of each class of three or more.
+
+    >>> int(held_out_of_first(np.repeat([0, 1], [20, 2]), share=0.1, seed=0).sum())
+    2
+    """
+    held_out = np.zeros(len(codes), dtype=np.bool_)
+    for c in np.unique(codes).tolist():
+        rows = np.flatnonzero(codes == c)
+        n = max(1, round(share * len(rows))) if len(rows) >= 3 else 0
+        held_out[generator(seed, 0, c, "validation").permutation(rows)[:n]] = True
+    return held_out
+
+
+def held_out_of_accepted(accepted: Accepted, n_old: int, share: float, seed: int, task: int) -> BoolArray:
+    """Which accepted samples are held out: `share` of each class that is learned, believed ones first."""
+    held_out = np.zeros(len(accepted.rows), dtype=np.bool_)
+    learned = (accepted.classes >= n_old) | (accepted.human == 0)
+    for c in np.unique(accepted.classes[learned]).tolist():
+        mine = np.flatnonzero(accepted.classes == c)
+        believed = mine[accepted.human[mine] == 0]
+        candidates = generator(seed, task, c, "validation").permutation(believed if len(believed) else mine)
+        held_out[candidates[: int(share * len(mine))]] = True
+    return held_out
