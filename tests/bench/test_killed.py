@@ -14,6 +14,7 @@ import pytest
 from cual.bench.folder import read_rows
 from cual.bench.jobs import StreamsFailed, run
 from cual.types import Row
+from processes import alive, children
 
 SLOW = {"head": {"hidden": 256, "epochs": 40}}
 """So that a task takes long enough to be killed in the middle of a stream."""
@@ -28,17 +29,6 @@ def numbers(folder: Path) -> dict[tuple[str, int, int], Row]:
     return keyed
 
 
-def children(process: int) -> list[int]:
-    return [
-        int(c) for t in Path(f"/proc/{process}/task").iterdir() for c in (t / "children").read_text().split()
-    ]
-
-
-def alive(process: int) -> bool:
-    stat = Path(f"/proc/{process}/stat")
-    return stat.exists() and stat.read_text().rsplit(")", 1)[1].split()[0] != "Z"
-
-
 def wait_until(happened, seconds: float) -> bool:
     end = time.monotonic() + seconds
     while not happened():
@@ -48,7 +38,7 @@ def wait_until(happened, seconds: float) -> bool:
     return True
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads child processes from /proc")
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads child processes from /proc")
 def test_a_killed_run_goes_on_and_gives_the_same_numbers(setting, tmp_path):
     setting = replace(setting, options=SLOW)
     whole, tmp_path = tmp_path / "whole", tmp_path / "killed"

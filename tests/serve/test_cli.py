@@ -17,6 +17,7 @@ from typer.testing import CliRunner, Result
 from cual import Client
 from cual.cli import app
 from cual.serve.operations.supervisor import Worker, claimed, listen, where
+from processes import alive, children
 from running import running, until
 from worlds import World
 
@@ -34,19 +35,6 @@ def refused(*arguments: object) -> str:
     assert result.exit_code == 2, result.output
     assert result.stderr.count("\n") == 1
     return result.stderr
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
-        return False
-
-
-def workers(pid: int) -> list[int]:
-    """Processes that a process, in whichever thread, has begun."""
-    told = [file.read_text().split() for file in Path(f"/proc/{pid}/task").glob("*/children")]
-    return [int(child) for held in told for child in held if alive(int(child))]
 
 
 def test_the_life_of_a_service(tmp_path: Path, world: World) -> None:
@@ -69,15 +57,15 @@ def test_the_life_of_a_service(tmp_path: Path, world: World) -> None:
         assert httpx.get(invited.stdout.strip()).status_code == 303
         assert client.get("/api/people")[-1]["name"] == "Bob"
         # the worker dies; another takes its place
-        (worker,) = workers(service.process.pid)
+        (worker,) = children(service.process.pid)
         os.kill(worker, signal.SIGKILL)
         task = client.start(agent, pool, 12)
         query = task.ask()
         assert query is not None
-        assert workers(service.process.pid) != [worker]
+        assert children(service.process.pid) != [worker]
         assert any("the worker has ended with -9" in line for line in service.log)
         # the service is killed: its worker goes as well
-        (worker,) = workers(service.process.pid)
+        (worker,) = children(service.process.pid)
         task.tell(query.id, {query.ids[0]: world.truth[query.ids[0]]})
         service.process.kill()
         service.process.wait()
@@ -93,7 +81,7 @@ def test_the_life_of_a_service(tmp_path: Path, world: World) -> None:
         assert len(task.finish().classes) == 4
         used = httpx.get(service.address)
         assert used.status_code == 403
-        (worker,) = workers(again.process.pid)
+        (worker,) = children(again.process.pid)
         assert again.end() == 0
         assert not alive(worker)
         client.close()

@@ -30,6 +30,7 @@ from cual.serve.rules.accounts import Accounts
 from cual.serve.rules.records import OPERATOR, Person
 from cual.serve.rules.workspace import Workspace
 from cual.serve.storage import tables as db
+from processes import children
 from serving import Service, add_person, make_service
 from worlds import World, make_world
 
@@ -219,12 +220,7 @@ class Served:
     @property
     def worker(self) -> int | None:
         """The worker that the service has now."""
-        try:
-            tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
-            children = [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
-        except OSError:
-            return None
-        return children[0] if children else None
+        return next(iter(children(self.process.pid)), None)
 
     def kill_web(self) -> None:
         self.process.kill()

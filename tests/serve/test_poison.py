@@ -33,6 +33,7 @@ from cual.serve.rules.records import OPERATOR, JobRecord
 from cual.serve.rules.workspace import Workspace
 from cual.serve.storage import backup
 from cual.serve.storage import tables as db
+from processes import children
 from running import until
 from serving import Service
 from visiting import Site, site
@@ -503,12 +504,6 @@ def glutton(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def children() -> set[int]:
-    """Processes that this one has begun."""
-    tasks = Path("/proc/self/task").iterdir()
-    return {int(pid) for task in tasks for pid in (task / "children").read_text().split()}
-
-
 def test_a_picture_that_needs_too_much_memory_is_one_sample_without_a_picture(
     service: Service, glutton: Path, tmp_path: Path
 ) -> None:
@@ -532,7 +527,6 @@ def test_images_are_encoded_as_they_are_and_one_that_needs_too_much_is_left_out(
     monkeypatch: pytest.MonkeyPatch,
     tells: bool,
 ) -> None:
-    before = children()  # of the tests around this one
     encoder = Tiny(ImageInput(resize=24, crop=16), tells)
     name = encoder.fingerprint.partition("@")[0]
     monkeypatch.setitem(encoders._members, name, lambda *_: encoder)
@@ -542,7 +536,7 @@ def test_images_are_encoded_as_they_are_and_one_that_needs_too_much_is_left_out(
     files = [photo(data / f"{n}.png", n) for n in range(4)]
     (data / "2.tiff").symlink_to(data / "real.bin")
     shutil.copyfile(glutton, data / "real.bin")
-    before = children()
+    before = set(children())  # of the tests around this one
     pool = workspace.add_pool("photos", data, workspace.add_agent("a", agent, OPERATOR).id, OPERATOR).id
     work_until_idle(workspace)
     record = workspace.pool(pool)
@@ -550,7 +544,7 @@ def test_images_are_encoded_as_they_are_and_one_that_needs_too_much_is_left_out(
     assert workspace.skipped(pool) == [{"source": "2.tiff", "reason": "needs more than 1 GiB to decode"}]
     expected = encoder.encode([encoder.prepare(open_image(file, 24)) for file in files])
     assert np.array_equal(np.asarray(pools.open_pool(workspace.home, pool).data), expected.astype(np.float16))
-    assert children() <= before, "no decoder is left"
+    assert set(children()) <= before, "no decoder is left"
 
 
 def test_a_picture_that_takes_too_long_is_refused_and_the_next_is_not(glutton: Path, tmp_path: Path) -> None:
@@ -577,25 +571,25 @@ def test_many_that_take_too_long_are_too_many(
 
 
 def test_a_picture_is_not_blamed_for_who_kills_its_decoder(tmp_path: Path) -> None:
-    good, before = photo(tmp_path / "a.png", 1), children()
+    good, before = photo(tmp_path / "a.png", 1), set(children())
     with Decoders() as decoders:
         expected = decoders.webp(good)
         for number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM):
-            (decoder,) = children() - before
+            (decoder,) = set(children()) - before
             os.kill(decoder, number)
             assert decoders.webp(good) == expected
         decoders.check()
-    assert children() == before
+    assert set(children()) == before
 
 
 def test_a_decoder_knows_nothing_that_it_does_not_need(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CUAL_DATABASE", "postgresql://cual:secret@localhost/cual")
-    before = children()
+    before = set(children())
     with Decoders() as decoders:
         decoders.webp(photo(tmp_path / "a.png", 1))
-        (decoder,) = children() - before
+        (decoder,) = set(children()) - before
         assert "secret" not in Path(f"/proc/{decoder}/environ").read_text()
         assert "libtorch" not in Path(f"/proc/{decoder}/maps").read_text(), "it begins in no time"
         opened = [os.readlink(fd) for fd in Path(f"/proc/{decoder}/fd").iterdir()]
@@ -615,7 +609,7 @@ def test_a_decoder_ends_with_who_began_it(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         parent.stdout.readline()
-        (decoder,) = map(int, Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split())
+        (decoder,) = children(parent.pid)
         assert jobs.started(decoder)
         parent.kill()
     until(lambda: not jobs.started(decoder))
