@@ -14,6 +14,7 @@ Kinds (`VARIANTS` says what each variant changes; those in -imbalance thin out c
     rare                              novel classes that are 10 and 50 times rarer, beside the bounds
     mistakes                          wrong answers, also among new classes, and second names
     calibration                       whether shares are probabilities
+    precision                         pseudo-labels of which a share is to be right
     outlook                           estimates of how many samples are novel
 
 `flatness` belongs on seeds that no reported figure uses (10, 11, …). Text features, `*-minilm.npz`, are what
@@ -232,6 +233,12 @@ VARIANTS: dict[str, dict[str, Changes]] = {
         "no class without a name": {"learner": {"none_of_these": False}},
         "rare 1:10": {"RARITY": 10.0},
         "classes 8 : 1": {"IMBALANCE": 8.0},
+    },
+    "precision": {
+        "as it is": {},
+        "at least 80 % right": {"believe": {"precision": 0.8}},
+        "at least 90 % right": {"believe": {"precision": 0.9}},
+        "at least 95 % right": {"believe": {"precision": 0.95}},
     },
     "outlook": {"as it is": {}, "rare 1:10": {"RARITY": 10.0}},
 }

@@ -69,6 +69,9 @@ class LikelierThanNot:
     ----------
     share
         What a class must hold of a sample.
+    precision
+        Share of the pseudo-labels that is to be right, as far as the answers tell: the doubtful ones are left
+        out until what is left is held by so much on average. 0 leaves none out.
     most_old
         Pseudo-labels of one old class in one pool, at most: it is known well by then, and pools may be huge.
 
@@ -77,27 +80,36 @@ class LikelierThanNot:
     >>> view = PoolView(scores=p[:, 1], threshold=0.5, classes=classes, n_old=1, probabilities=lambda: p)
     >>> LikelierThanNot().choose(view).tolist(), LikelierThanNot(share=0.8).choose(view).tolist()
     ([1, 2], [2])
+    >>> [LikelierThanNot(precision=p).choose(view).tolist() for p in (0.7, 0.8, 0.95)]
+    [[1, 2], [2], []]
     """
 
-    def __init__(self, share: float = 0.0, most_old: int = 2500) -> None:
+    def __init__(self, share: float = 0.0, precision: float = 0.0, most_old: int = 2500) -> None:
         self.share = options.number("share", share, 0, 1)
+        self.precision = options.number("precision", precision, 0, 1)
         self.most_old = options.whole("most_old", most_old)
 
     @classmethod
     def unit_test_params(cls) -> list[dict[str, Any]]:
         """What its checks are run with."""
-        return [{}, {"share": 0.3, "most_old": 2}]
+        return [{}, {"share": 0.3, "most_old": 2}, {"precision": 0.9}]
 
     def choose(self, view: PoolView) -> IntArray:
         if not len(view.scores):
             return np.empty(0, np.int64)
         shares = view.probabilities()
-        held, old = shares.max(axis=1), shares[:, : view.n_old].sum(axis=1)
+        held, old = 1 - self.doubts(view), shares[:, : view.n_old].sum(axis=1)
         chosen = [np.flatnonzero((held >= self.share) & (view.classes >= view.n_old))]
         for c in view.learning.tolist():
             mine = np.flatnonzero((held >= self.share) & (view.classes == c) & (shares[:, c] > old / 2))
             chosen.append(mine[highest(held[mine], self.most_old)])
-        return np.sort(np.concatenate(chosen))
+        return np.sort(np.concatenate([self._precise(rows, held) for rows in chosen]))
+
+    def _precise(self, rows: IntArray, held: FloatArray) -> IntArray:
+        """The surest of some rows, as many as are held by `precision` on average."""
+        surest = rows[np.argsort(-held[rows], kind="stable")]
+        average = np.cumsum(held[surest], dtype=np.float64) / np.arange(1, len(surest) + 1)
+        return surest[average >= self.precision]
 
     def doubts(self, view: PoolView) -> FloatArray:
         """The share that the class does not hold."""

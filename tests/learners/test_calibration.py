@@ -7,7 +7,17 @@ import torch
 from cual import Agent
 from cual.data.pool import Pool
 from cual.learners import Accepted, Prototypes
-from cual.learners.prototypes.calibration import FOLDS, SURPRISES, TEMPERATURES, Sureness, measured, outcomes
+from cual.learners.prototypes.calibration import (
+    FAR,
+    FOLDS,
+    SPREAD,
+    SURPRISES,
+    TEMPERATURES,
+    Spread,
+    Sureness,
+    measured,
+    outcomes,
+)
 from cual.learners.prototypes.competition import ClassPrototypes, Competition
 from cual.learners.prototypes.learner import PrototypeLearner
 from cual.learners.prototypes.space import Space
@@ -15,7 +25,7 @@ from cual.learners.prototypes.space import Space
 OLD, NOVEL = 8, 3
 
 
-def hard(seed: int = 0, each: int = 40) -> tuple[Agent, np.ndarray, np.ndarray]:
+def hard(seed: int = 0, each: int = 40, precision: float = 0.0) -> tuple[Agent, np.ndarray, np.ndarray]:
     """Classes that overlap: an agent that knows eight, a pool of these and of three novel ones, its classes."""
     rng = np.random.default_rng(seed)
     centres = rng.normal(0, 0.55, (OLD + NOVEL, 24))
@@ -24,7 +34,8 @@ def hard(seed: int = 0, each: int = 40) -> tuple[Agent, np.ndarray, np.ndarray]:
         y = rng.permutation(np.repeat(np.arange(n_classes), n))
         return (centres[y] + rng.normal(0, 1, (len(y), 24))).astype(np.float32), y
 
-    return Agent.fit(*draw(OLD, 60), "cual-plus"), *draw(OLD + NOVEL, each)
+    known = Agent.fit(*draw(OLD, 60), "cual-plus", believe={"precision": precision})
+    return known, *draw(OLD + NOVEL, each)
 
 
 def answers(y: np.ndarray, n: int, seed: int = 0) -> Accepted:
@@ -119,6 +130,35 @@ def test_sureness_is_that_under_which_answers_left_out_and_known_samples_are_lik
     np.testing.assert_allclose(found.frequencies.numpy(), often, rtol=1e-4)
 
 
+def test_who_is_won_by_more_is_surer_and_all_together_are_as_sure_as_before() -> None:
+    """Against a loop; what an old class wins, or nobody, keeps its shares."""
+    rng = np.random.default_rng(0)
+    logits = rng.normal(0, 3, (300, 5))
+    shares = np.array([sure(row, 1.5, 0.2, np.full(5, 0.2)) for row in logits])
+    spread = Spread.of(torch.from_numpy(logits), torch.from_numpy(shares))
+    assert spread is not None
+    found = spread.over(torch.from_numpy(logits), torch.from_numpy(shares)).numpy()
+    won, margins, before = list[int](), list[float](), list[float]()
+    for row, held, now in zip(logits, shares, found, strict=True):
+        best = int(np.argmax(row))
+        if best in (0, 4):
+            np.testing.assert_array_equal(now, held)
+            continue
+        margin = row[best] - np.log(np.exp(np.delete(row, best)).sum())
+        expected = 1 / (1 + np.exp(-spread.level - SPREAD * min(margin / spread.usual, FAR)))
+        np.testing.assert_allclose(now[best], expected, rtol=1e-6)
+        np.testing.assert_allclose(
+            np.delete(now, best) / (1 - expected), np.delete(held, best) / (1 - held[best])
+        )
+        won.append(now[best])
+        margins.append(margin)
+        before.append(held[best])
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+    assert spread.usual == pytest.approx(sorted(margins)[(len(margins) - 1) // 2])
+    assert np.mean(won) == pytest.approx(np.mean(before), abs=1e-4)
+    assert Spread.of(torch.zeros(3, 2), torch.full((3, 2), 0.5)) is None, "nothing has a name"
+
+
 def test_an_answer_is_judged_by_a_competition_that_was_not_told_it() -> None:
     known, pool, y = hard()
     home = Space(known.head, known, Pool(pool), Prototypes())
@@ -137,11 +177,11 @@ def test_an_answer_is_judged_by_a_competition_that_was_not_told_it() -> None:
     assert sorted(row for group in left_out for row in group) == sorted(every)
 
 
-def test_doubts_are_about_as_large_as_the_share_of_pseudo_labels_that_is_wrong() -> None:
-    """Over several pools, with questions as they are really chosen."""
+def believed(precision: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """Doubts of pseudo-labels in several pools, questions chosen as they really are, and which are wrong."""
     doubts, wrong = list[float](), list[bool]()
     for seed in range(5):
-        known, pool, y = hard(seed)
+        known, pool, y = hard(seed, precision=precision)
         task = known.adapt(pool, budget=24)
         while query := task.ask():
             task.tell(query.id, {i: int(y[i]) for i in query.ids})
@@ -149,9 +189,25 @@ def test_doubts_are_about_as_large_as_the_share_of_pseudo_labels_that_is_wrong()
             if label >= OLD:
                 doubts.append(task.doubts[sample])
                 wrong.append(bool(label != y[sample]))
+    return np.array(doubts), np.array(wrong)
+
+
+def test_doubts_are_about_as_large_as_the_share_of_pseudo_labels_that_is_wrong_and_sort_them() -> None:
+    doubts, wrong = believed()
     assert len(wrong) > 200
     assert 0.1 < np.mean(wrong) < 0.6  # hard enough to be unsure
     assert abs(np.mean(doubts) - np.mean(wrong)) < 0.1
+    least, most = np.array_split(wrong[np.argsort(doubts)], 2)
+    assert least.mean() < 0.7 * most.mean()
+
+
+def test_a_precision_that_is_asked_for_leaves_out_the_doubtful_ones() -> None:
+    _, every = believed()
+    doubts, wrong = believed(precision=0.8)
+    assert 50 < len(wrong) < 0.9 * len(every)
+    assert np.mean(doubts) <= 0.2 + 1e-6
+    assert np.mean(wrong) < 0.8 * np.mean(every)
+    assert np.mean(wrong) == pytest.approx(0.2, abs=0.1)
 
 
 def test_what_wins_a_sample_is_decided_before_sureness_is_measured() -> None:

@@ -103,7 +103,7 @@ def test_every_option_of_every_method_can_be_changed_by_its_name_and_survives_a_
 @pytest.mark.parametrize(
     ("method", "option", "said"),
     [
-        ("cual-plus", {"alpha": 0.1}, "'likelier-than-not' has no alpha; it has share, most_old"),
+        ("cual-plus", {"alpha": 0.1}, "'likelier-than-not' has no alpha; it has share, precision, most_old"),
         ("cual-plus", {"short_epochs": 3}, "'prototypes' has no epochs"),
         ("cual-plus", {"uncertainty": "knn"}, "'prototypes' has no uncertainty"),
         ("cual-plus", {"head_options": {"epochs": 3}}, "the head 'ridge' has no epochs"),
@@ -149,7 +149,7 @@ def test_a_cual_plus_from_before_questions_were_planned_is_today_s() -> None:
         "learner": {**kept, **crowd, "few": 50},
         "first": {"name": "diverse", "candidates": 5000, "turns": 15},
         "then": {"name": "diverse-uncertain", "company": 10, "likely": 40, "candidates": 10, "turns": 15},
-        "believe": {"name": "likelier-than-not", "share": 0.5, "most_old": 2500},
+        "believe": {"name": "likelier-than-not", "share": 0.5, "precision": 0.0, "most_old": 2500},
     }
     assert Method.from_json(written) == methods["cual-plus"].but(learner={"few": 50})
 

@@ -6,7 +6,7 @@ the pool that it is the nearest answer to; known validation samples stand for th
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -21,6 +21,62 @@ FOLDS = 5
 """Answers are left out in so many groups."""
 TEMPERATURES = [2.0 ** (i / 2) for i in range(13)]
 SURPRISES = [0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6]
+SPREAD = 3.0
+"""What a margin as large as usual adds to the logit of being right …"""
+FAR = 3.0
+"""… up to so many times the usual one."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Who is won by a larger margin is surer to be right. What all are held by, on average, stays as it is.
+
+    Attributes
+    ----------
+    usual
+        The median margin, in logits, of what novel classes win in the pool.
+    level
+        Logit of being right, but for the margin.
+    """
+
+    usual: float
+    level: float
+
+    @classmethod
+    def of(cls, logits: Tensor, shares: Tensor) -> "Spread | None":
+        """From logits and shares of the outcomes; None if novel classes win nothing."""
+        won, margins, named = _won(logits)
+        if not bool(named.any()):
+            return None
+        usual = max(float(margins[named].median()), 1e-6)
+        level_of = shares.gather(1, won[:, None])[named, 0].mean()
+        low, high = -20.0, 20.0
+        for _ in range(50):
+            middle = (low + high) / 2
+            if float(cls(usual, middle)._sure(margins[named]).mean()) < float(level_of):
+                low = middle
+            else:
+                high = middle
+        return cls(usual, (low + high) / 2)
+
+    def _sure(self, margins: Tensor) -> Tensor:
+        return torch.sigmoid(self.level + SPREAD * (margins / self.usual).clamp(max=FAR))
+
+    def over(self, logits: Tensor, shares: Tensor) -> Tensor:
+        """Shares of the outcomes, those that a novel class wins by how sure that is."""
+        won, margins, named = _won(logits)
+        sure, held = self._sure(margins), shares.gather(1, won[:, None])[:, 0]
+        rest = (1 - held).clamp(min=1e-6)
+        spread = (shares * ((1 - sure) / rest)[:, None]).scatter(1, won[:, None], sure[:, None])
+        return torch.where(named[:, None], spread, shares)
+
+
+def _won(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The outcome that wins, its margin over all others together, and whether it is a novel class."""
+    best, won = logits.max(dim=1)
+    others = logits.scatter(1, won[:, None], -torch.inf).logsumexp(dim=1)
+    margins = (best - others).clamp(max=torch.finfo(torch.float32).max)
+    return won, margins, (won > 0) & (won < logits.shape[1] - 1)
 
 
 @dataclass(frozen=True)
@@ -36,11 +92,14 @@ class Sureness:
         what is held for certain is wrong all the same.
     frequencies
         Of the outcomes in the pool.
+    spread
+        How much surer a large margin is; None if that is not known.
     """
 
     temperature: float
     surprise: float
     frequencies: Tensor
+    spread: Spread | None = None
 
     @classmethod
     def unchecked(cls) -> "Sureness":
@@ -62,7 +121,8 @@ class Sureness:
         plain = torch.softmax(logits / self.temperature, dim=1)
         given = self.surprise * plain[:, 1:].sum(dim=1, keepdim=True)
         less = torch.cat([plain[:, :1], (1 - self.surprise) * plain[:, 1:]], dim=1)
-        return less + given * self.frequencies.to(plain)
+        shares = less + given * self.frequencies.to(plain)
+        return shares if self.spread is None else self.spread.over(logits, shares)
 
 
 def outcomes(logits: Tensor, n_old: int) -> Tensor:
@@ -119,8 +179,9 @@ def measured(
         return total
 
     candidates = [(t, e) for t in TEMPERATURES for e in SURPRISES]
-    best = min(candidates, key=lambda pair: loss(*pair))
-    return Sureness(*best, frequencies)
+    even = Sureness(*min(candidates, key=lambda pair: loss(*pair)), frequencies)
+    anchors = every[:n_anchors]
+    return replace(even, spread=Spread.of(anchors, even.outcomes(anchors)))
 
 
 def _outcome_of(classes: IntArray, novel: list[int], n_old: int) -> IntArray:
