@@ -113,7 +113,6 @@ ABLATIONS: dict[str, Changes] = {
     "novel classes as frequent as old ones": {"learner": {"estimate_frequency": False}},
     "old classes never learned further": SETTLED,
     "no refinement": {"learner": {"refinements": 1}},
-    "no second space": {"learner": {"second_space": False}},
     "no whitening": {"learner": {"shrink": 1000.0}},
     "first questions at random": {"first": "random"},
     "later questions at random": {"then": "random"},

@@ -1,5 +1,7 @@
 """How sure the competition may be, against naive loops, and that shares mean what they say."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,6 @@ from cual.data.pool import Pool
 from cual.learners import Accepted, Prototypes
 from cual.learners.prototypes.calibration import (
     FAR,
-    FOLDS,
     SPREAD,
     SURPRISES,
     TEMPERATURES,
@@ -18,7 +19,7 @@ from cual.learners.prototypes.calibration import (
     measured,
     outcomes,
 )
-from cual.learners.prototypes.competition import ClassPrototypes, Competition
+from cual.learners.prototypes.competition import Competition
 from cual.learners.prototypes.learner import PrototypeLearner
 from cual.learners.prototypes.space import Space
 
@@ -78,26 +79,19 @@ def test_shares_are_tempered_and_a_part_of_what_is_novel_goes_to_all_outcomes() 
 
 
 @pytest.mark.parametrize("n", [1, 4])
-def test_sureness_is_that_under_which_answers_left_out_and_known_samples_are_likeliest(n: int) -> None:
-    part = Prototypes()
+def test_sureness_is_that_under_which_answers_and_known_samples_are_likeliest(n: int) -> None:
     known, pool, y = hard()
-    home = Space(known.head, known, Pool(pool), part)
-    accepted, nobody = answers(y, n), np.empty(0, np.int64)
-
-    def compete(told: Accepted) -> tuple[Competition, ClassPrototypes]:
-        competition = Competition(part, home, told, nobody, known.head.counts[:OLD])
-        return competition, competition.refined()
-
+    home = Space(known.head, known, Pool(pool), Prototypes())
+    accepted = answers(y, n)
+    competition = Competition(Prototypes(), home, accepted, np.empty(0, np.int64), known.head.counts[:OLD])
+    prototypes = competition.refined()
     looks_novel = y >= OLD
-    found = measured(home, accepted, compete, looks_novel, np.random.default_rng(5))
+    found = measured(home, accepted, competition, prototypes, looks_novel)
 
-    def judged(told: Accepted, seen: object) -> np.ndarray:
-        competition, prototypes = compete(told)
-        return np.array(
-            [of_outcomes(row, OLD) for row in competition.logits(seen, prototypes).double().numpy()]
-        )
+    def judged(logits: torch.Tensor) -> np.ndarray:
+        return np.array([of_outcomes(row, OLD) for row in logits.double().numpy()])
 
-    every = judged(accepted, home.anchors_and_validation)
+    every = judged(competition.logits(home.anchors_and_validation, prototypes))
     often = np.mean([softmax(row) for row in every[: len(pool)]], axis=0)
     validation = every[len(pool) :]
     U = home.look(np.arange(len(pool))).directions.numpy()
@@ -105,29 +99,51 @@ def test_sureness_is_that_under_which_answers_left_out_and_known_samples_are_lik
     for row in np.flatnonzero(looks_novel):
         cells[int(np.argmax([U[row] @ U[a] for a in accepted.rows]))] += 1
     cells = np.maximum(cells, 1)
-    group = np.random.default_rng(5).permutation(np.arange(len(accepted.rows)) % FOLDS)
-    cases = [(row, 0, (~looks_novel).sum() / len(validation), often) for row in validation]
-    for fold in range(FOLDS):
-        left = group == fold
-        told = Accepted(accepted.rows[~left], accepted.classes[~left], accepted.human[~left])
-        named = sorted({int(c) for c in told.classes if c >= OLD})
-        logits = judged(told, home.look(accepted.rows[left]))
-        same = logits.shape[1] == len(often)
-        frequencies = often if same else np.mean([softmax(row) for row in logits], axis=0)
-        for row, c, cell in zip(logits, accepted.classes[left], cells[left], strict=True):
-            if c < OLD or c in named:  # else nobody but the one left out told the name
-                cases.append((row, 0 if c < OLD else 1 + named.index(c), cell, frequencies))
+    cases = [(row, 0, (~looks_novel).sum() / len(validation)) for row in validation]
+    untold = judged(competition.untold(accepted, prototypes))
+    for row, c, cell in zip(untold, accepted.classes.tolist(), cells, strict=True):
+        if c < OLD or accepted.classes.tolist().count(c) > 1:  # else nobody but this one told the name
+            cases.append((row, 0 if c < OLD else 1 + [8, 9, 10].index(c), cell))
+    assert (len(cases) > len(validation) + 6) == (n > 1)
 
     def loss(pair: tuple[float, float]) -> float:
         temperature, surprise = pair
         total = -cells.sum() / (len(cells) + 2) / 2 * (np.log(surprise) + np.log(1 - surprise))
-        for row, right, weight, frequencies in cases:
-            total -= weight * np.log(max(sure(row, temperature, surprise, frequencies)[right], 1e-9))
+        for row, right, weight in cases:
+            total -= weight * np.log(max(sure(row, temperature, surprise, often)[right], 1e-9))
         return total
 
     best = min(((t, e) for t in TEMPERATURES for e in SURPRISES), key=loss)
     assert (found.temperature, found.surprise) == best
     np.testing.assert_allclose(found.frequencies.numpy(), often, rtol=1e-4)
+
+
+@pytest.mark.parametrize("anchors", [4096, 200])
+def test_an_answer_is_judged_without_what_it_added_to_its_class(anchors: int) -> None:
+    """Against a prototype from which it is taken by hand; an answer that is no anchor has added less."""
+    part = Prototypes(anchors=anchors)
+    known, pool, y = hard()
+    home = Space(known.head, known, Pool(pool), part)
+    accepted = answers(y, 3)
+    competition = Competition(part, home, accepted, np.array([1]), known.head.counts[:OLD])
+    prototypes = competition.refined()
+    untold = competition.untold(accepted, prototypes)
+    learned = [1, 8, 9, 10]
+    anchored = list[bool]()
+    for i, (row, c) in enumerate(zip(accepted.rows.tolist(), accepted.classes.tolist(), strict=True)):
+        seen = home.look(np.array([row]))
+        without = prototypes
+        if c in learned:
+            anchored.append(row in home.anchors)
+            weight = part.answer_weight - (not anchored[-1])
+            sums, mass = prototypes.sums.clone(), prototypes.mass.clone()
+            sums[learned.index(c)] -= weight * seen.directions[0]
+            mass[learned.index(c)] -= weight
+            without = replace(prototypes, sums=sums, mass=mass)
+            assert untold[i, c] < competition.logits(seen, prototypes)[0, c]
+        np.testing.assert_allclose(untold[i].numpy(), competition.logits(seen, without)[0].numpy(), atol=1e-3)
+    assert any(anchored)
+    assert all(anchored) == (anchors > len(pool))
 
 
 def test_who_is_won_by_more_is_surer_and_all_together_are_as_sure_as_before() -> None:
@@ -157,24 +173,6 @@ def test_who_is_won_by_more_is_surer_and_all_together_are_as_sure_as_before() ->
     assert spread.usual == pytest.approx(sorted(margins)[(len(margins) - 1) // 2])
     assert np.mean(won) == pytest.approx(np.mean(before), abs=1e-4)
     assert Spread.of(torch.zeros(3, 2), torch.full((3, 2), 0.5)) is None, "nothing has a name"
-
-
-def test_an_answer_is_judged_by_a_competition_that_was_not_told_it() -> None:
-    known, pool, y = hard()
-    home = Space(known.head, known, Pool(pool), Prototypes())
-    accepted = answers(y, 3)
-    told: list[set[int]] = []
-
-    def compete(some: Accepted) -> tuple[Competition, ClassPrototypes]:
-        told.append(set(some.rows.tolist()))
-        competition = Competition(Prototypes(), home, some, np.empty(0, np.int64), known.head.counts[:OLD])
-        return competition, competition.refined()
-
-    measured(home, accepted, compete, y >= OLD, np.random.default_rng(0))
-    every = set(accepted.rows.tolist())
-    left_out = [every - some for some in told[1:]]
-    assert told[0] == every
-    assert sorted(row for group in left_out for row in group) == sorted(every)
 
 
 def believed(precision: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
@@ -213,7 +211,7 @@ def test_a_precision_that_is_asked_for_leaves_out_the_doubtful_ones() -> None:
 def test_what_wins_a_sample_is_decided_before_sureness_is_measured() -> None:
     """Old classes count together; −1 where a class without a name wins."""
     known, pool, y = hard()
-    part, rows = Prototypes(second_space=False), np.arange(len(pool))
+    part, rows = Prototypes(), np.arange(len(pool))
     short = PrototypeLearner(part, known, Pool(pool))
     accepted = answers(y, 3)
     short.learn(accepted, 0)

@@ -12,7 +12,7 @@ OTHERS = [
     Novelty(uncertainty="knn"),
     Novelty(uncertainty="mahalanobis"),
     Hesitation("margin"),
-    Prototypes(second_space=False, none_of_these=False, estimate_frequency=False),
+    Prototypes(none_of_these=False, estimate_frequency=False),
     Prototypes(anchors=20, neighbours=3),
     Prototypes(walk=0.0),
     Prototypes(keep_bytes=0),

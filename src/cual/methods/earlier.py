@@ -38,7 +38,8 @@ _DIVERSE = {"diverse-uncertain": "diverse"}
 
 def _unplanned(row: Mapping[str, Any]) -> dict[str, Any]:
     """A method whose later questions were those of `diverse-uncertain`, as it is written now."""
-    given = dict(row)
+    learner = {name: value for name, value in row["learner"].items() if name != "second_space"}
+    given = {**row, "learner": learner}
     if row["then"].get("name") in _DIVERSE or not _GONE["learner"].isdisjoint(row["learner"]):
         for part, gone in _GONE.items():
             if row[part] is not None:

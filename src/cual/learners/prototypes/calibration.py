@@ -1,11 +1,10 @@
 """How sure the competition may be: shares that mean what they say. Measured on labels that were paid for.
 
-Every answer is judged once by a competition that was not told it, and stands for the novel-looking samples of
-the pool that it is the nearest answer to; known validation samples stand for the others.
+Every answer is judged without what it added to its class, and stands for the novel-looking samples of the pool
+that it is the nearest answer to; known validation samples stand for the others.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,11 +16,9 @@ from cual.learners.prototypes.competition import ClassPrototypes, Competition, n
 from cual.learners.prototypes.space import Space
 from cual.types import BoolArray, IntArray
 
-FOLDS = 5
-"""Answers are left out in so many groups."""
 TEMPERATURES = [2.0 ** (i / 2) for i in range(13)]
 SURPRISES = [0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6]
-SPREAD = 3.0
+SPREAD = 2.0
 """What a margin as large as usual adds to the logit of being right …"""
 FAR = 3.0
 """… up to so many times the usual one."""
@@ -133,9 +130,9 @@ def outcomes(logits: Tensor, n_old: int) -> Tensor:
 def measured(
     space: Space,
     answers: Accepted,
-    compete: Callable[[Accepted], tuple[Competition, ClassPrototypes]],
+    competition: Competition,
+    prototypes: ClassPrototypes,
     looks_novel: BoolArray,
-    rng: np.random.Generator,
 ) -> Sureness:
     """The sureness under which answers and known samples are likeliest.
 
@@ -145,49 +142,43 @@ def measured(
     Parameters
     ----------
     answers
-        Each of which is left out once.
-    compete
-        Holds the competition with some of the answers.
+        All that the competition was told.
     looks_novel
         Which rows of the pool looked novel at first: of these the answers are an example.
     """
     n_old, n_anchors = space.old.shape[0], len(space.anchors)
-    competition, prototypes = compete(answers)
     every = outcomes(competition.logits(space.anchors_and_validation, prototypes), n_old)
-    frequencies = torch.softmax(every[:n_anchors], dim=1).mean(dim=0)
-    known, rest = every[n_anchors:], float((~looks_novel).sum()) / max(1, len(every) - n_anchors)
-    judged = [(known, torch.zeros(len(known), dtype=torch.int64), torch.full((len(known),), rest), frequencies)]
+    anchors, known = every[:n_anchors], every[n_anchors:]
+    frequencies = torch.softmax(anchors, dim=1).mean(dim=0)
     cells = _cells(space, answers.rows, np.flatnonzero(looks_novel))
-    group = rng.permutation(np.arange(len(answers.rows)) % FOLDS)
-    for fold in np.unique(group).tolist():
-        left = group == fold
-        told = answers.only(~left)
-        competition, prototypes = compete(told)
-        found = outcomes(competition.logits(space.look(answers.rows[left]), prototypes), n_old)
-        right = torch.from_numpy(_outcome_of(answers.classes[left], novel_classes(told, n_old), n_old))
-        often = torch.softmax(found, dim=1).mean(dim=0) if found.shape[1] != len(frequencies) else frequencies
-        named = right < found.shape[1] - 1
-        judged.append((found[named], right[named], cells[left][named], often))
     one_more = float(cells.sum()) / (len(answers.rows) + 2) / 2
+    classes, count = np.unique(answers.classes, return_counts=True)
+    often = np.isin(answers.classes, classes[(count > 1) | (classes < n_old)])
+    judged = answers.only(often)
+    right = torch.from_numpy(_outcome_of(judged.classes, novel_classes(answers, n_old)))
+    logits = torch.cat([outcomes(competition.untold(judged, prototypes), n_old), known])
+    right = torch.cat([right, torch.zeros(len(known), dtype=torch.int64)]).to(logits.device)
+    rest = float((~looks_novel).sum()) / max(1, len(known))
+    weights = torch.cat([cells[torch.from_numpy(often)], torch.full((len(known),), rest)]).to(logits)
 
-    def loss(temperature: float, surprise: float) -> float:
-        total = -one_more * (math.log(surprise) + math.log(1 - surprise))
-        for logits, right, weights, often in judged:
-            likely = Sureness(temperature, surprise, often).outcomes(logits).cpu()
-            own = likely.gather(1, right[:, None])[:, 0].clamp(min=1e-9)
-            total -= float((weights.cpu() * own.log()).sum())
-        return total
+    def loss(sure: Sureness) -> float:
+        own = sure.outcomes(logits).gather(1, right[:, None])[:, 0].clamp(min=1e-9)
+        doubt = math.log(sure.surprise) + math.log(1 - sure.surprise)
+        return -float((weights * own.log()).sum()) - one_more * doubt
 
-    candidates = [(t, e) for t in TEMPERATURES for e in SURPRISES]
-    even = Sureness(*min(candidates, key=lambda pair: loss(*pair)), frequencies)
-    anchors = every[:n_anchors]
+    candidates = [Sureness(t, e, frequencies) for t in TEMPERATURES for e in SURPRISES]
+    even = min(candidates, key=loss)
     return replace(even, spread=Spread.of(anchors, even.outcomes(anchors)))
 
 
-def _outcome_of(classes: IntArray, novel: list[int], n_old: int) -> IntArray:
-    """0 for an old class, 1 … for those in `novel`, the last for one that is in neither."""
+def _outcome_of(classes: IntArray, novel: list[int]) -> IntArray:
+    """0 for an old class, 1 … for those in `novel`.
+
+    >>> _outcome_of(np.array([0, 9, 7, 1]), [7, 9]).tolist()
+    [0, 2, 1, 0]
+    """
     place = {c: 1 + i for i, c in enumerate(novel)}
-    return np.array([0 if c < n_old else place.get(c, 1 + len(novel)) for c in classes.tolist()], np.int64)
+    return np.array([place.get(c, 0) for c in classes.tolist()], np.int64)
 
 
 def _cells(space: Space, answered: IntArray, rows: IntArray) -> Tensor:

@@ -153,16 +153,37 @@ class Competition:
         one class, the cosine to the mean of n samples is expected to be √(ρ / (ρ + (1 − ρ) / n)) of that to the
         true mean.
         """
-        space, part, rho = self._space, self._part, self._space.likeness
-        fair = ((rho + (1 - rho) / prototypes.mass.clamp(min=1)) / rho).sqrt()
+        space, part = self._space, self._part
         strange = part.strange_weight * (seen.strange - part.strange_edge)
-        cosines = seen.directions @ (normalize(prototypes.sums, dim=1) * fair[:, None]).T
+        cosines = seen.directions @ (normalize(prototypes.sums, dim=1) * self._fair(prototypes.mass)[:, None]).T
         logits = space.sharpness * pad(seen.to_old, (0, len(self._novel) + 1), value=space.stranger)
         logits[:, prototypes.columns] = space.sharpness * cosines + strange[:, None]
         logits[:, -1] += strange + self._unseen if part.none_of_these else -torch.inf
         logits[:, self._n_old :] += prototypes.odds
         if prototypes.voting:
             logits += part.neighbour_weight * space.neighbours.votes(seen.nearest, prototypes.shares)
+        return logits
+
+    def _fair(self, mass: Tensor) -> Tensor:
+        rho = self._space.likeness
+        return ((rho + (1 - rho) / mass.clamp(min=1)) / rho).sqrt()
+
+    def untold(self, answers: Accepted, prototypes: ClassPrototypes) -> Tensor:
+        """Logits of answered samples, each without what its own answer added to the prototype of its class.
+
+        What that class won with its help stays; to do without it, too, would need a competition per answer.
+        """
+        seen = self._space.look(answers.rows)
+        logits, device = self.logits(seen, prototypes), seen.directions.device
+        columns = torch.from_numpy(np.searchsorted(self.numbers, answers.classes)).to(device)
+        learned = torch.isin(columns, prototypes.columns).nonzero()[:, 0]
+        place = torch.searchsorted(prototypes.columns, columns[learned])
+        anchored = torch.from_numpy(np.isin(answers.rows, self._space.anchors)).to(device)[learned]
+        weight = self._part.answer_weight - 1 + anchored.float()
+        U, sums, mass = seen.directions[learned], prototypes.sums[place], prototypes.mass[place]
+        left = normalize(sums - weight[:, None] * U, dim=1) * self._fair(mass - weight)[:, None]
+        whole = normalize(sums, dim=1) * self._fair(mass)[:, None]
+        logits[learned, columns[learned]] += self._space.sharpness * (U * (left - whole)).sum(dim=1)
         return logits
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -11,13 +11,12 @@ from torch import Tensor
 
 from cual.data.pool import Pool
 from cual.errors import BadOption
-from cual.heads import Head, Lesson, Samples, Whitens
+from cual.heads import Head, Whitens
 from cual.learners.base import Accepted, Detector, Knowledge, Scored, ShortTerm, learners
 from cual.learners.prototypes.calibration import Sureness, measured, outcomes
-from cual.learners.prototypes.competition import ClassPrototypes, Competition, novel_classes
+from cual.learners.prototypes.competition import Competition, novel_classes
 from cual.learners.prototypes.options import PrototypeOptions
 from cual.learners.prototypes.space import KnownSpace, Space, at_rate, joined
-from cual.seeds import generator
 from cual.types import BoolArray, FloatArray, IntArray
 from cual.uncertainty import Threshold
 
@@ -83,11 +82,13 @@ class PrototypeLearner:
     def _compete(self) -> tuple[FloatArray, Tensor]:
         """What each class holds of the pool, and what no old one holds of the validation set."""
         space = self._home
-        competition, prototypes = self._prototypes(space, self._accepted)
-        if self._last and self._part.second_space:
-            space = Space(self._taught(space, prototypes), self._agent, self._pool, self._part)
-            competition, prototypes = self._prototypes(space, self._accepted)
-        sure = self._measured(space) if self._last else Sureness.unchecked()
+        counts = whitening(self._agent).counts[: self._n_old]
+        competition = Competition(self._part, space, self._accepted, self.learning(), counts)
+        prototypes = competition.refined()
+        sure = Sureness.unchecked()
+        if self._last:
+            answers = self._accepted.only(self._accepted.human == 1)
+            sure = measured(space, answers, competition, prototypes, self._looks_novel())
         logits = joined([competition.logits(seen, prototypes) for seen in space.seen()])
         self._winners = self._won(logits)
         self._shares = sure.shares(logits, self._n_old)[:, :-1].cpu().numpy()
@@ -101,17 +102,6 @@ class PrototypeLearner:
         outcome = outcomes(logits, n_old).argmax(dim=1)
         old = logits[:, :n_old].argmax(dim=1)
         return torch.where(outcome == 0, numbers[old], numbers[outcome + n_old - 1]).cpu().numpy()
-
-    def _prototypes(self, space: Space, accepted: Accepted) -> tuple[Competition, ClassPrototypes]:
-        counts = whitening(self._agent).counts[: self._n_old]
-        competition = Competition(self._part, space, accepted, self.learning(), counts)
-        return competition, competition.refined()
-
-    def _measured(self, space: Space) -> Sureness:
-        """How sure the competition may be, by the answers that it was not told."""
-        answers = self._accepted.only(self._accepted.human == 1)
-        rng = generator(self._agent.seed, self._agent.version + 1, 0, "sureness")
-        return measured(space, answers, partial(self._prototypes, space), self._looks_novel(), rng)
 
     def _looks_novel(self) -> BoolArray:
         """Which rows of the pool looked more novel, at first, than nearly all known samples."""
@@ -127,16 +117,6 @@ class PrototypeLearner:
     def _home(self) -> Space:
         """The space of the agent as it is."""
         return Space(whitening(self._agent), self._agent, self._pool, self._part)
-
-    def _taught(self, space: Space, prototypes: ClassPrototypes) -> Whitens:
-        """The agent's head with what the anchors are taken for, so that novel classes shape the space too."""
-        named = prototypes.shares[:, :-1]
-        certain = (named.max(dim=1).values > 0.5).cpu().numpy()
-        X = self._pool.take(space.anchors[certain], self._agent.device)
-        n_classes = named.shape[1]
-        none = Samples(X[:0], torch.empty(0, dtype=torch.int64, device=X.device))
-        believed = Samples(X, named[torch.from_numpy(certain).to(X.device)])
-        return whitening(self._agent).learn(Lesson(n_classes, none, believed, none), np.random.default_rng(0))
 
     def _novel(self) -> list[int]:
         return novel_classes(self._accepted, self._n_old)

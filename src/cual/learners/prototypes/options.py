@@ -44,8 +44,6 @@ class PrototypeOptions:
     them its most novel ones."""
     estimate_frequency: bool = True
     """Whether it is estimated how frequent novel classes are; else they are as frequent as old ones."""
-    second_space: bool = True
-    """Whether the pool is labelled in a space that novel classes have shaped too."""
     false_alarms: float = 0.05
     """Share of known samples that `Agent.novelty` may put above `Agent.threshold`."""
     keep_bytes: int = 2**28
