@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from cual import Agent
 from cual.data.files import read
-from cual.data.folder import FeaturesFolder, FeaturesWriter, Made, is_features_folder
+from cual.data.folder import FeaturesFolder, FeaturesWriter, Made, is_features_folder, row_table, write_part
 from cual.data.pool import Pool
 from cual.errors import (
     BadFeatures,
@@ -272,6 +272,26 @@ def test_leftovers_are_not_read_and_are_removed(tmp_path):
     assert len(FeaturesFolder.open(tmp_path)) == 10
     with FeaturesWriter(tmp_path, 4):
         assert sorted(p.name for p in tmp_path.glob("*00003*")) == []
+
+
+def test_rows_that_another_process_wrote_become_a_shard(tmp_path):
+    X = np.arange(24, dtype=np.float16).reshape(6, 4)
+    with FeaturesWriter(tmp_path, 4) as writer:
+        parts = [write_part(tmp_path, X[s : s + 3], row_table([s, s + 1, s + 2])) for s in (0, 3)]
+        write_part(
+            tmp_path, X[:1], row_table([9])
+        )  # of a writer that was killed
+        assert len(writer) == 0
+        for part in reversed(parts):
+            writer.adopt(part)
+        assert 3 in writer
+        writer.drop_leftovers()
+        writer.append(X[:1] + 1, [4], replace=True)
+    folder = FeaturesFolder.open(tmp_path)
+    folder.verify()
+    assert folder.ids == [3, 5, 0, 1, 2, 4]
+    assert folder.X[:5].tolist() == X[[3, 5, 0, 1, 2]].tolist()
+    assert not [file for file in tmp_path.iterdir() if file.name.startswith(".")]
 
 
 def _grow(path, n):

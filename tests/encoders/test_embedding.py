@@ -18,7 +18,7 @@ from cual.data.table import Table
 from cual.encoders import FunctionEncoder, Setup, features_of
 from cual.encoders.embedding import embed
 from cual.encoders.sources import Item, Source, open_source
-from cual.errors import BadFile, BadLabels, BadOption, DuplicateIds, WrongEncoder
+from cual.errors import BadFile, BadImage, BadLabels, BadOption, DuplicateIds, WrongEncoder
 
 TOY = Path(__file__).parent / "toy.py"
 
@@ -97,6 +97,28 @@ def test_an_item_that_cannot_be_prepared_is_skipped(folder, tmp_path):
     outcome = embed(open_source(folder), Picky(colours, "colours", version="1"), tmp_path / "f")
     assert outcome.encoded == 9
     assert "MemoryError" in {s.reason.partition(":")[0] for s in outcome.skipped}
+
+
+def test_what_is_skipped_moves_no_other_item_into_another_batch(tmp_path):
+    """A network may give other last digits in another batch: what one item is worth must not change others."""
+    batches = []
+
+    def encode(texts):
+        batches.append(list(texts))
+        return [[len(t)] for t in texts]
+
+    def load(i):
+        if i in (1, 4, 5):
+            raise BadImage("broken")
+        return str(i)
+
+    items = [Item(i, lambda _, i=i: load(i)) for i in range(9)]
+    encoder = FunctionEncoder(encode, "n", "text", "1")
+    batches.clear()
+    outcome = embed(Source(Path("x"), "text", items), encoder, tmp_path / "f", batch=2)
+    assert batches == [["0"], ["2", "3"], ["6", "7"], ["8"]]
+    assert [s.source for s in outcome.skipped] == ["1", "4", "5"]
+    assert FeaturesFolder.open(tmp_path / "f").ids == [0, 2, 3, 6, 7, 8]
 
 
 def test_slow_work_is_made_safe_in_time(tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import pickle
 
 import numpy as np
 import pyarrow as pa
@@ -289,6 +290,16 @@ def test_hugging_face_datasets_of_images(tmp_path):
     assert (source.items[0].label, source.items[0].load(64).size) == ("cat", (5, 6))
     with pytest.raises(BadImage, match="no bytes"):
         source.items[1].load(64)
+    sent = pickle.loads(pickle.dumps([item.load.alone() for item in source.items]))
+    assert sent[0](64).size == (5, 6)
+    with pytest.raises(BadImage, match="no bytes"):
+        sent[1](64)
+
+
+def test_an_image_alone_is_sent_without_its_table(tmp_path):
+    image = pa.array([{"bytes": bytes(10_000), "path": None}] * 50)
+    item = open_source(hf_dataset(tmp_path / "d", {"image": image, "label": [0] * 50}, LABELS)).items[7]
+    assert len(pickle.dumps(item.load.alone())) < 11_000
 
 
 def test_damaged_hugging_face_datasets(tmp_path):

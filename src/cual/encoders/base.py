@@ -21,8 +21,8 @@ Kind = Literal["image", "text"]
 Precision = Literal["float32", "bfloat16", "float16"]
 
 
-class Encoder(Protocol):
-    """Images or texts to features. The same fingerprint means comparable features."""
+class Described(Protocol):
+    """What is known of an encoder, wherever it runs. The same fingerprint means comparable features."""
 
     @property
     def name(self) -> str:
@@ -46,6 +46,10 @@ class Encoder(Protocol):
     def fingerprint(self) -> str:
         """The name, and a hash of weights and preprocessing: ``name@0123456789ab``."""
         ...
+
+
+class Encoder(Described, Protocol):
+    """Images or texts to features."""
 
     def prepare(self, item: Any) -> Any:
         """One decoded item (a PIL image, a text) as `encode` takes it. Called from several threads."""

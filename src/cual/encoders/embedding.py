@@ -5,9 +5,11 @@ import io
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +17,16 @@ import numpy as np
 
 from cual.data.folder import FeaturesFolder, FeaturesWriter, Made
 from cual.data.ids import check_ids
-from cual.encoders.base import Encoder
+from cual.encoders.base import Described, Encoder
 from cual.encoders.sessions import cores
 from cual.encoders.sources import Item, Source
 from cual.errors import BadFile, BadImage, BadOption
 from cual.storage import write_bytes
-from cual.types import Progress
+from cual.types import FloatArray, Progress
 
 SKIPPED = "skipped.csv"
 BATCH = {"image": 32, "text": 256}
+SHARD_ROWS = 2048
 SAFE_AFTER = 30.0
 """Seconds of work that a killed process loses at most, however slow the network is."""
 
@@ -62,7 +65,7 @@ def embed(
     batch: int | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
-    shard_rows: int = 2048,
+    shard_rows: int = SHARD_ROWS,
     wait: bool = False,
     decode: Callable[[Item, int], Any] | None = None,
 ) -> Outcome:
@@ -92,37 +95,97 @@ def embed(
         Makes of an item what the network takes, given the shorter side that an image needs; by default the item
         and the encoder do it, in this process.
     """
+    with embedding(source, encoder, folder, dtype, shard_rows, wait) as work:
+        writer = work.writer
+        flushed = time.perf_counter()
+        for rows in encoded(work.waiting, encoder, batch, workers, decode):
+            work.outcome.skipped += rows.skipped
+            if rows.items:
+                writer.append(rows.X, **rows.table(), replace=True)
+            work.outcome.encoded += len(rows.items)
+            if time.perf_counter() - flushed > SAFE_AFTER:
+                writer.flush()
+                flushed = time.perf_counter()
+            if progress is not None:
+                progress("encoding", work.done, len(work.waiting))
+    return work.outcome
+
+
+@dataclass(frozen=True)
+class Work:
+    """An embedding under way: where rows go, which items wait to be encoded, and what was done so far."""
+
+    writer: FeaturesWriter
+    waiting: list[Item]
+    outcome: Outcome
+
+    @property
+    def done(self) -> int:
+        """Items that no longer wait."""
+        return self.outcome.encoded + len(self.outcome.skipped)
+
+
+@contextmanager
+def embedding(
+    source: Source, encoder: Described, folder: str | Path, dtype: str | None, shard_rows: int, wait: bool
+) -> Generator[Work]:
+    """What every embedding begins and ends with, in whichever process items are encoded."""
     if source.kind != encoder.kind:
         raise BadOption(f"{source.path} holds {source.kind}s, but {encoder.name} encodes {encoder.kind}s")
     check_ids([item.id for item in source.items], len(source), f"{source.path}")
     made = Made(encoder.fingerprint, encoder.preprocessing)
     began, outcome = time.perf_counter(), Outcome()
-    opened = FeaturesWriter(folder, encoder.dim, dtype, made, shard_rows, wait)
-    with warnings.catch_warnings(), opened as writer:
-        warnings.filterwarnings("ignore", module="PIL")  # of odd metadata, and of half a bomb's size
+    with FeaturesWriter(folder, encoder.dim, dtype, made, shard_rows, wait) as writer:
         waiting = [i for i in source.items if i.id not in writer or writer.stamp(i.id) != i.stamp]
         outcome.reused = len(source) - len(waiting)
-        decoded = _decoded(waiting, encoder, workers or cores(), decode)
-        flushed = began
-        for items, prepared in _batches(decoded, batch or BATCH[encoder.kind], outcome):
-            writer.append(
-                encoder.encode(prepared),
-                [i.id for i in items],
-                [i.label for i in items],
-                [i.source for i in items],
-                [i.stamp for i in items],
-                replace=True,
-            )
-            outcome.encoded += len(items)
-            if time.perf_counter() - flushed > SAFE_AFTER:
-                writer.flush()
-                flushed = time.perf_counter()
-            if progress is not None:
-                progress("encoding", outcome.encoded + len(outcome.skipped), len(waiting))
+        yield Work(writer, waiting, outcome)
         outcome.others = len(writer) - len({i.id for i in source.items if i.id in writer})
     outcome.seconds = time.perf_counter() - began
     _write_skipped(Path(folder) / SKIPPED, outcome.skipped)
-    return outcome
+
+
+@dataclass(frozen=True)
+class EncodedRows:
+    """One call of the network: its items, their features, and those of the batch that could not be decoded."""
+
+    items: list[Item]
+    X: FloatArray
+    skipped: list[Skipped]
+
+    def table(self) -> dict[str, list[Any]]:
+        """Ids, labels, sources and stamps of the rows."""
+        return {
+            "ids": [i.id for i in self.items],
+            "labels": [i.label for i in self.items],
+            "sources": [i.source for i in self.items],
+            "stamps": [i.stamp for i in self.items],
+        }
+
+
+def encoded(
+    items: Iterable[Item],
+    encoder: Encoder,
+    batch: int | None = None,
+    workers: int | None = None,
+    decode: Callable[[Item, int], Any] | None = None,
+) -> Iterator[EncodedRows]:
+    """Features of items, batch by batch and in order; the parameters are those of `embed`.
+
+    A batch is so many items in a row, fewer where some cannot be decoded. So it depends on nothing before it:
+    whoever encodes only some batches, on another machine even, gets the same bits.
+    """
+    size = batch or BATCH[encoder.kind]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="PIL")  # of odd metadata, and of half a bomb's size
+        decoded = _decoded(items, encoder, workers or cores(), decode)
+        while together := list(islice(decoded, size)):
+            readable = [(item, result) for item, result in together if not isinstance(result, BadImage)]
+            prepared = [result for _, result in readable]
+            yield EncodedRows(
+                [item for item, _ in readable],
+                encoder.encode(prepared) if prepared else np.empty((0, encoder.dim), np.float32),
+                [Skipped(i.source or str(i.id), str(why)) for i, why in together if isinstance(why, BadImage)],
+            )
 
 
 def current(source: Source, folder: FeaturesFolder) -> FeaturesFolder:
@@ -169,22 +232,6 @@ def _decoded(
         finally:
             for _, result in under_way:
                 result.cancel()
-
-
-def _batches(decoded: Iterator[Decoded], size: int, outcome: Outcome) -> Iterator[tuple[list[Item], list[Any]]]:
-    items: list[Item] = []
-    prepared: list[Any] = []
-    for item, result in decoded:
-        if isinstance(result, BadImage):
-            outcome.skipped.append(Skipped(item.source or str(item.id), str(result)))
-            continue
-        items.append(item)
-        prepared.append(result)
-        if len(items) == size:
-            yield items, prepared
-            items, prepared = [], []
-    if items:
-        yield items, prepared
 
 
 def _write_skipped(path: Path, skipped: list[Skipped]) -> None:

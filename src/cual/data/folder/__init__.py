@@ -13,16 +13,19 @@ whole when they opened the folder, however a writer ends. A row whose id comes a
 
 from cual.data.folder.manifest import Made, Manifest, Shard, is_features_folder, read_manifest
 from cual.data.folder.reading import FeaturesFolder, ShardedRows, reopen
-from cual.data.folder.writing import FeaturesWriter
+from cual.data.folder.writing import FeaturesWriter, Part, row_table, write_part
 
 __all__ = [
     "FeaturesFolder",
     "FeaturesWriter",
     "Made",
     "Manifest",
+    "Part",
     "Shard",
     "ShardedRows",
     "is_features_folder",
     "read_manifest",
     "reopen",
+    "row_table",
+    "write_part",
 ]

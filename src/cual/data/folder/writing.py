@@ -5,8 +5,9 @@ import json
 import logging
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -35,6 +36,75 @@ SHARD_ROWS = 4096
 LOCK = "lock"
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows that lie in the folder, written by whichever process, and are not yet part of it.
+
+    `FeaturesWriter.adopt` makes a shard of them. Until then they are left over from a writer that was killed.
+    """
+
+    features: str
+    table: str
+    """Names of the two files, without their folder."""
+    ids: tuple[Label, ...]
+    stamps: tuple[str | None, ...]
+    bytes: int
+    features_sha256: str
+    table_sha256: str
+
+
+def write_part(path: Path, rows: AnyArray, table: Mapping[str, Sequence[Any]], name: str = "000000") -> Part:
+    """Write rows into a features folder without making them part of it; any number of processes may.
+
+    Parameters
+    ----------
+    path
+        The folder.
+    rows
+        Features, as `as_rows` gives them.
+    table
+        Ids, labels, sources and stamps of the rows.
+    name
+        Number of a shard, for the names of the files; these are unique in any case.
+    """
+    # Names of files may hold what is no text at all; json.loads takes it back as it is.
+    text = json.dumps(dict(table), ensure_ascii=False).encode(errors="surrogatepass")
+    listed = _write_beside(path / f"{name}.json", text)
+    try:
+        features, size, digest = _write_npy(path / f"{name}.npy", rows)
+    except BaseException:
+        listed.unlink(missing_ok=True)
+        raise
+    return Part(
+        features.name,
+        listed.name,
+        tuple(table["ids"]),
+        tuple(table["stamps"]),
+        size,
+        digest,
+        hashlib.sha256(text).hexdigest(),
+    )
+
+
+def row_table(
+    ids: Sequence[Label],
+    labels: Sequence[Label | None] | None = None,
+    sources: Sequence[str | None] | None = None,
+    stamps: Sequence[str | None] | None = None,
+) -> dict[str, list[Any]]:
+    """The table of some rows, checked: as many of each, ids and labels that last."""
+    n = len(ids)
+    none: list[None] = [None] * n
+    table: dict[str, list[Any]] = {
+        column: [v.item() if isinstance(v, np.generic) else v for v in values]
+        for column, values in zip(COLUMNS, (ids, labels or none, sources or none, stamps or none), strict=True)
+    }
+    if any(len(values) != n for values in table.values()):
+        raise BadLabels(f"{n} ids, but labels, sources or stamps of another number")
+    check_table(table["ids"], table["labels"])
+    return table
 
 
 class FeaturesWriter:
@@ -73,7 +143,7 @@ class FeaturesWriter:
         self._lock = claim(self.path / LOCK, "written", wait)
         try:
             self.manifest = self._begin(width, dtype, made)
-            self._drop_leftovers()
+            self.drop_leftovers()
             self._stamps = self._known()
         except BaseException:
             self._lock.release()
@@ -112,24 +182,31 @@ class FeaturesWriter:
         replace: bool = False,
     ) -> None:
         """Add rows. An id that is there already is an error, unless it may `replace` the row it had."""
-        n = len(ids)
-        none: list[None] = [None] * n
-        columns: list[list[Any]] = [
-            [v.item() if isinstance(v, np.generic) else v for v in values]
-            for values in (ids, labels or none, sources or none, stamps or none)
-        ]
-        if any(len(c) != n for c in columns):
-            raise BadLabels(f"{n} ids, but labels, sources or stamps of another number")
-        check_table(columns[0], columns[1])
-        rows = as_rows(X, columns[0], self.manifest)
+        table = row_table(ids, labels, sources, stamps)
+        rows = as_rows(X, table["ids"], self.manifest)
         if not replace:
-            self._check_new(columns[0])
-        for name, values in zip(COLUMNS, columns, strict=True):
+            self._check_new(table["ids"])
+        for name, values in table.items():
             self._table[name] += values
-        self._stamps |= dict(zip(columns[0], columns[3], strict=True))
+        self._stamps |= dict(zip(table["ids"], table["stamps"], strict=True))
         self._waiting.append(rows)
         while len(self._table["ids"]) >= self._shard_rows:
             self._write_shard(self._shard_rows)
+
+    def adopt(self, part: Part) -> None:
+        """Make a shard of rows that `write_part` has written. They replace rows of the same ids."""
+        try:
+            self._put_part(part)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        self._stamps |= dict(zip(part.ids, part.stamps, strict=True))
+
+    def drop_leftovers(self) -> None:
+        """Remove files of writers that were killed: not yet in their place, or not named by the manifest."""
+        named = {s.name for s in self.manifest.shards}
+        for file in self.path.iterdir():
+            if _ours(file) and file.stem not in named:
+                file.unlink(missing_ok=True)
 
     def flush(self) -> None:
         """Make everything appended so far safe on disk."""
@@ -174,13 +251,6 @@ class FeaturesWriter:
             self._write_manifest(there)
         return there
 
-    def _drop_leftovers(self) -> None:
-        """Files of a writer that was killed: not yet in their place, or not yet named by the manifest."""
-        named = {s.name for s in self.manifest.shards}
-        for file in self.path.iterdir():
-            if _ours(file) and file.stem not in named:
-                file.unlink()
-
     def _known(self) -> dict[Label, str | None]:
         known: dict[Label, str | None] = {}
         for shard in self.manifest.shards:
@@ -196,32 +266,37 @@ class FeaturesWriter:
             given.add(sample)
 
     def _write_shard(self, n: int) -> None:
-        try:
-            self._put_shard(n)
-        except OSError as error:
-            self._failed = True
-            raise BadFile(
-                f"{self.path} cannot be written ({error.strerror or error}). The {self.manifest.rows} rows "
-                "that are there are whole: make room, and give the same command again to go on"
-            ) from error
-
-    def _put_shard(self, n: int) -> None:
         together = np.concatenate(self._waiting)
         rows, rest = together[:n], together[n:]
-        last = self.manifest.shards[-1].name if self.manifest.shards else "-1"
-        name = f"{int(last) + 1:06d}"
         table = {c: values[:n] for c, values in self._table.items()}
-        # Names of files may hold what is no text at all; json.loads takes it back as it is.
-        text = json.dumps(table, ensure_ascii=False).encode(errors="surrogatepass")
-        write_bytes(self.path / f"{name}.json", text)
-        size, digest = _write_npy(self.path / f"{name}.npy", rows)
-        shard = Shard(name, n, size, digest, hashlib.sha256(text).hexdigest())
+        try:
+            self._put_part(write_part(self.path, rows, table, self._next_name()))
+        except OSError as error:
+            raise self._unwritable(error) from error
+        self._waiting = [rest.copy()] if len(rest) else []
+        self._table = {c: values[n:] for c, values in self._table.items()}
+
+    def _unwritable(self, error: OSError) -> BadFile:
+        self._failed = True
+        return BadFile(
+            f"{self.path} cannot be written ({error.strerror or error}). The {self.manifest.rows} rows "
+            "that are there are whole: make room, and give the same command again to go on"
+        )
+
+    def _next_name(self) -> str:
+        last = self.manifest.shards[-1].name if self.manifest.shards else "-1"
+        return f"{int(last) + 1:06d}"
+
+    def _put_part(self, part: Part) -> None:
+        name = self._next_name()
+        os.replace(self.path / part.table, self.path / f"{name}.json")
+        os.replace(self.path / part.features, self.path / f"{name}.npy")
+        shard = Shard(name, len(part.ids), part.bytes, part.features_sha256, part.table_sha256)
         manifest = Manifest(
             self.manifest.width, self.manifest.dtype, self.manifest.made, (*self.manifest.shards, shard)
         )
         self._write_manifest(manifest)  # only now do the rows exist
-        self.manifest, self._waiting = manifest, [rest.copy()] if len(rest) else []
-        self._table = {c: values[n:] for c, values in self._table.items()}
+        self.manifest = manifest
 
     def _write_manifest(self, manifest: Manifest) -> None:
         text = json.dumps(manifest.to_json(), ensure_ascii=False, indent=1)
@@ -243,8 +318,8 @@ def _ours(file: Path) -> bool:
     return file.suffix in (".npy", ".json") and bool(SHARD_NAME.fullmatch(file.stem))
 
 
-def _write_npy(path: Path, rows: AnyArray) -> tuple[int, str]:
-    """Put an array in its place in one step; its size and hash."""
+def _write_npy(path: Path, rows: AnyArray) -> tuple[Path, int, str]:
+    """Write an array beside where it will be; the file, its size and hash."""
     handle, temporary = open_beside(path)
     try:
         with os.fdopen(handle, "w+b") as file:
@@ -254,11 +329,24 @@ def _write_npy(path: Path, rows: AnyArray) -> tuple[int, str]:
             size = file.tell()
             file.seek(0)
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    return size, digest
+    return Path(temporary), size, digest
+
+
+def _write_beside(path: Path, data: bytes) -> Path:
+    """Write a file beside where it will be."""
+    handle, temporary = open_beside(path)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return Path(temporary)
 
 
 def _named(made: Made | None) -> str:

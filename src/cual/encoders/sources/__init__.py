@@ -4,12 +4,13 @@ from pathlib import Path
 
 from cual.encoders.sources.datasets import hugging_face_dataset, split_names
 from cual.encoders.sources.folders import image_folder
-from cual.encoders.sources.items import Columns, Item, Source, Undecoded
+from cual.encoders.sources.items import Columns, Inside, Item, Source, Undecoded
 from cual.encoders.sources.tables import TABLES, holds_text, text_table
 from cual.errors import BadFile
 
 __all__ = [
     "Columns",
+    "Inside",
     "Item",
     "Source",
     "Undecoded",

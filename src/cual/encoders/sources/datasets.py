@@ -74,6 +74,22 @@ def _name_classes(rows: list[dict[str, Any]], label: str, features: dict[str, An
 
 
 @dataclass(frozen=True)
+class _Image:
+    """An image as the cell of a table holds it, in memory."""
+
+    cell: Any
+
+    def __call__(self, shorter: int) -> Any:
+        return open_image(io.BytesIO(self.raw()), shorter)
+
+    def raw(self) -> bytes:
+        data = self.cell.get("bytes") if isinstance(self.cell, dict) else self.cell
+        if not isinstance(data, bytes):
+            raise BadImage("the table holds no bytes of it")
+        return data
+
+
+@dataclass(frozen=True)
 class _Cell:
     """An image inside a table that stays on disk."""
 
@@ -81,14 +97,13 @@ class _Cell:
     row: int
 
     def __call__(self, shorter: int) -> Any:
-        return open_image(io.BytesIO(self.raw()), shorter)
+        return self.alone()(shorter)
 
     def raw(self) -> bytes:
-        cell = self.column[self.row].as_py()
-        data = cell.get("bytes") if isinstance(cell, dict) else cell
-        if not isinstance(data, bytes):
-            raise BadImage("the table holds no bytes of it")
-        return data
+        return self.alone().raw()
+
+    def alone(self) -> _Image:
+        return _Image(self.column[self.row].as_py())
 
 
 def _arrow(path: Path) -> tuple[Any, dict[str, Any]]:

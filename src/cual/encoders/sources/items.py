@@ -23,6 +23,13 @@ class Undecoded(Protocol):
     def raw(self) -> Path | bytes: ...
 
 
+@runtime_checkable
+class Inside(Protocol):
+    """How an item is loaded that lies in a larger thing; `alone`, it can be sent to another process."""
+
+    def alone(self) -> Callable[[int], Any]: ...
+
+
 @dataclass(frozen=True)
 class Item:
     """One image or text, not yet loaded."""
