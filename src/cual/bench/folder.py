@@ -55,6 +55,16 @@ class RunFolder:
         """All finished tasks so far; a line that a killed run left unfinished is not one."""
         return read_rows(self.results)
 
+    def tasks_done(self, method: str, seed: int) -> int:
+        """Finished tasks of one stream."""
+        return sum(row["method"] == method and row["seed"] == seed for row in self.rows())
+
+    def finish_task(self, row: Row, last: bool) -> None:
+        """Write down a task of a stream. The agent to go on from, unless it was the `last`, is already safe."""
+        self.append(row)  # only now is the task done
+        task = row["task"]
+        self.drop_agents(row["method"], row["seed"], before=task + 1 if last else task)
+
     def append(self, row: Row) -> None:
         """Add a row for good: once this returns, it survives a crash."""
         line = (json.dumps(row, ensure_ascii=False) + "\n").encode()
@@ -65,22 +75,23 @@ class RunFolder:
             os.fsync(file.fileno())
 
     def save_agent(self, agent: Agent, method: str, seed: int, task: int) -> None:
-        agent.save(self._state(method, seed, task))
+        agent.save(self.agent_file(method, seed, task))
 
     def load_agent(self, method: str, seed: int, task: int, device: str) -> Agent:
-        return Agent.load(self._state(method, seed, task), device=device)
+        return Agent.load(self.agent_file(method, seed, task), device=device)
 
     def drop_agents(self, method: str, seed: int, before: int) -> None:
         """Forget saved agents that no resumed run can need."""
         for task in range(before):
-            self._state(method, seed, task).unlink(missing_ok=True)
+            self.agent_file(method, seed, task).unlink(missing_ok=True)
+
+    def agent_file(self, method: str, seed: int, task: int) -> Path:
+        """Where the agent after a task is kept, to go on from."""
+        return self.path / "state" / f"{method}-seed{seed}-task{task}.safetensors"
 
     def write_summary(self, expected: int) -> None:
         """Summarise the streams that have all of their `expected` tasks."""
         write_json(self.path / "summary.json", summarise(self.rows(), expected))
-
-    def _state(self, method: str, seed: int, task: int) -> Path:
-        return self.path / "state" / f"{method}-seed{seed}-task{task}.safetensors"
 
     def _check_or_start(self, setting: Setting, features_hash: str) -> None:
         file = self.path / "run.json"

@@ -7,6 +7,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +19,23 @@ from cual.bench.runner import Unit, count_tasks, load, run_unit
 from cual.bench.settings import Setting, check_features
 from cual.errors import BadOption, StreamsFailed
 
+Failures = list[tuple[Unit, str]]
+RunUnits = Callable[[list[Unit], Meter, Callable[[Unit], None]], Failures]
+"""Runs streams, wherever that is: counts their tasks, is to say which are finished, gives those that failed."""
+
 
 def run(
     settings: Setting | Mapping[str, Setting],
     out: str | Path,
     jobs: int = 1,
     progress: Callable[[Progress], None] | None = None,
+    run_units: RunUnits | None = None,
 ) -> list[Path]:
     """Run one setting into `out`, or several named ones into `out/NAME`; the folders with their results.
 
     Finished tasks of an earlier run into the same folder are kept and not repeated; a folder that holds another
-    run is refused. With several `jobs`, streams run in as many processes that share the processors or the GPU.
+    run is refused. With several `jobs`, streams run in as many processes that share the processors or the GPU;
+    `run_units` runs them elsewhere, as `cual.bridges.ray` does.
     """
     if jobs < 1:
         raise BadOption(f"jobs must be at least 1, not {jobs}")
@@ -41,14 +48,14 @@ def run(
             data = load(setting.features)
             tasks[path] = count_tasks(setting, data)
             claims.enter_context(RunFolder(path).claimed(setting, data.features.sha256()))
-        _run_all(named, tasks, jobs, progress)
+        _run_all(named, tasks, run_units or _here(jobs), progress)
     return list(named)
 
 
 def _run_all(
     named: Mapping[Path, Setting],
     tasks: Mapping[Path, int],
-    jobs: int,
+    run_units: RunUnits,
     progress: Callable[[Progress], None] | None,
 ) -> None:
     units = [Unit(s, path, m, seed) for path, s in named.items() for seed in s.seeds for m in s.methods]
@@ -60,9 +67,7 @@ def _run_all(
         RunFolder(unit.folder).write_summary(tasks[unit.folder])
 
     try:
-        failed = (
-            _one_by_one(units, meter, finished) if jobs == 1 else _in_processes(units, jobs, meter, finished)
-        )
+        failed = run_units(units, meter, finished)
     finally:
         for path in named:
             RunFolder(path).write_summary(tasks[path])
@@ -71,7 +76,8 @@ def _run_all(
         raise StreamsFailed(f"{len(failed)} of {len(units)} streams failed; the others are finished.\n{names}")
 
 
-Failures = list[tuple[Unit, str]]
+def _here(jobs: int) -> RunUnits:
+    return _one_by_one if jobs == 1 else partial(_in_processes, jobs)
 
 
 def _one_by_one(units: Iterable[Unit], meter: Meter, finished: Callable[[Unit], None]) -> Failures:
@@ -81,7 +87,7 @@ def _one_by_one(units: Iterable[Unit], meter: Meter, finished: Callable[[Unit], 
     return []
 
 
-def _in_processes(units: list[Unit], jobs: int, meter: Meter, finished: Callable[[Unit], None]) -> Failures:
+def _in_processes(jobs: int, units: list[Unit], meter: Meter, finished: Callable[[Unit], None]) -> Failures:
     context = multiprocessing.get_context("spawn")
     events = context.SimpleQueue()
     threads = max(1, (os.cpu_count() or 1) // jobs)

@@ -106,7 +106,7 @@ def walk(setting: Setting, method: str, seed: int, data: Data, agent: Agent, don
 def run_unit(unit: Unit, report: Report | None = None) -> None:
     """Run a stream from where its folder says it stands, saving the agent and a row after each task."""
     folder, setting, method, seed = RunFolder(unit.folder), unit.setting, unit.method, unit.seed
-    done = _tasks_done(folder.rows(), method, seed)
+    done = folder.tasks_done(method, seed)
     data = load(setting.features)
     stream = data.stream(setting, seed)
     if done == len(stream.tasks):
@@ -120,8 +120,7 @@ def run_unit(unit: Unit, report: Report | None = None) -> None:
         last = number == len(stream.tasks)
         if not last:
             folder.save_agent(step.agent, method, seed, number)
-        folder.append(step.row)  # only now is the task done; the agent to go on from is already safe
-        folder.drop_agents(method, seed, before=number + 1 if last else number)
+        folder.finish_task(step.row, last)
         if report is not None:
             report(unit, step.row)
 
@@ -129,10 +128,6 @@ def run_unit(unit: Unit, report: Report | None = None) -> None:
 def count_tasks(setting: Setting, data: Data) -> int:
     """Tasks of one stream of the setting."""
     return len(data.stream(setting, setting.seeds[0]).tasks)
-
-
-def _tasks_done(rows: list[Row], method: str, seed: int) -> int:
-    return sum(row["method"] == method and row["seed"] == seed for row in rows)
 
 
 def annotator_for(
