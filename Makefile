@@ -13,7 +13,7 @@ install = { apt="$$(test $$(id -u) = 0 || echo sudo) apt-get"; \
 	$$apt update -qq && DEBIAN_FRONTEND=noninteractive $$apt install -y -qq --no-install-recommends $(1) >/dev/null; }
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve-demo test test-attacks test-page test-postgres test-label-studio test-slow fuzz check bench clean distclean
+.PHONY: help demo serve-demo test test-attacks test-page test-postgres test-ray test-label-studio test-slow fuzz check bench clean distclean
 
 help:  ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ test-page: $(INSTALLED)  ## the labelling page in a real Chromium (installed wit
 test-postgres: $(INSTALLED)  ## the service on a real PostgreSQL (installed with apt if it is missing)
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || $(call install,postgresql)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "postgres and not slow" -n 2 --dist loadfile
+
+test-ray: $(INSTALLED)  ## embedding and streams on Ray clusters of two nodes, which are killed
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m ray tests/bridges
 
 test-label-studio: $(INSTALLED) $(STUDIO)/.installed  ## the bridge to a real Label Studio (installs it: 1 GB)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m label_studio

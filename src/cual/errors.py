@@ -85,6 +85,10 @@ class StreamsFailed(CualError, RuntimeError):
     """Some streams of a run ended in an error; the others are finished, and running again resumes."""
 
 
+class WorkersLost(CualError, RuntimeError):
+    """A cluster loses its workers again and again; what was done is kept, and running again resumes."""
+
+
 class Unavailable(CualError, RuntimeError):
     """Weights, data or a package that are not on this machine; the message says how to get them."""
 

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
+from cual.cli.options import RayAddress
 from cual.cli.output import err, out
 from cual.errors import BadOption
 
@@ -71,7 +72,11 @@ def run(
         str, typer.Option(metavar="NAME", help="With --preset or --config: runs whose name contains this.")
     ] = "",
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    jobs: Annotated[int, typer.Option(help="Streams side by side, one process each.")] = 1,
+    jobs: Annotated[
+        int,
+        typer.Option(help="Streams side by side, one process each. With --ray: streams that share a GPU."),
+    ] = 1,
+    ray: RayAddress = None,
 ) -> None:
     """Run streams: fit on the first classes, then adapt task after task. A run that was ended goes on.
 
@@ -80,6 +85,8 @@ def run(
     [cyan]cual bench run --features f.npz --methods cual,er-entropy --seeds 0,1 --out results[/cyan]
 
     [cyan]cual bench run --preset smoke --out results/smoke[/cyan]
+
+    [cyan]cual bench run --features f.npz --seeds 0,1,2,3 --out results --ray auto[/cyan]
     """
     from cual.bench.jobs import run as run_bench
     from cual.bench.presets import presets
@@ -88,7 +95,8 @@ def run(
 
     if sum(way is not None for way in (features, preset, config)) != 1:
         raise BadOption("say what to run with one of --features, --preset and --config")
-    device = check_device(device)
+    if ray is None:
+        device = check_device(device)
     settings: Setting | dict[str, Setting]
     if features is not None:
         settings = Setting(
@@ -115,8 +123,14 @@ def run(
     else:
         named = from_yaml(config) if config is not None else {}
         settings = called_like({name: replace(each, device=device) for name, each in named.items()}, only)
-    with Tasks() as tell:
-        folders = run_bench(settings, output, jobs, tell)
+    if ray is None:
+        with Tasks() as tell:
+            folders = run_bench(settings, output, jobs, tell)
+    else:
+        from cual.bridges import ray as on_ray
+
+        with on_ray.connected(ray) as cluster, Tasks() as tell:
+            folders = on_ray.run(cluster, settings, output, jobs, tell)
     for folder in folders:
         out.print(f"results in {escape(str(folder))}", highlight=False, soft_wrap=True)
 

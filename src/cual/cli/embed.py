@@ -1,8 +1,11 @@
 """`cual embed`: images and text to features on disk; `encoded` does it in passing for the other commands."""
 
 import importlib
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -17,12 +20,13 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from cual.cli.options import RayAddress
 from cual.cli.output import Bars, counted, err, out, pairs
 from cual.errors import BadOption, Unavailable
 
 if TYPE_CHECKING:
     from cual.data.table import Table
-    from cual.encoders.base import Setup
+    from cual.encoders.base import Described, Precision, Setup
     from cual.encoders.embedding import Outcome
     from cual.encoders.sources import Source
 
@@ -79,12 +83,16 @@ def embed(
     batch: Annotated[
         int | None, typer.Option(min=1, help="Items per call of the network; 32 images or 256 texts.")
     ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Threads that decode; one per core.")] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Threads that decode; one per core. With --ray: cores of each worker; 1."),
+    ] = None,
     text: Annotated[str | None, typer.Option(metavar="COLUMN", help="The table's column of text.")] = None,
     label: Annotated[str | None, typer.Option(metavar="COLUMN", help="The table's column of labels.")] = None,
     id_column: Annotated[
         str | None, typer.Option("--id", metavar="COLUMN", help="The table's column of ids.")
     ] = None,
+    ray: RayAddress = None,
 ) -> None:
     """Encode images or text once, into features on disk.
 
@@ -97,11 +105,12 @@ def embed(
 
     [cyan]cual embed intents.csv.gz -o intents.features --encoder all-minilm-l6-v2[/cyan]
 
+    [cyan]cual embed /shared/photos -o /shared/photos.features --ray auto[/cyan]
+
     Exit code 0: done, even if some images were skipped; 1: not one could be read.
     """
     check_packages()
-    from cual.encoders.base import default, make
-    from cual.encoders.embedding import SKIPPED, embed
+    from cual.encoders.embedding import SKIPPED
     from cual.encoders.sources import Columns, open_source
 
     to_file = output.suffix == ".npz"
@@ -109,25 +118,58 @@ def embed(
         raise BadOption(f"{output} exists; delete it, or give another name")
     folder = output.with_name(f".{output.name}.parts") if to_file else output
     items = open_source(source, Columns(text, label, id_column))
-    bars = Bars()
-    try:
-        setup = _setup(device, precision, weights, sha256, bars)
-        chosen = make(encoder or default(items.kind), setup)
-    finally:
-        bars.clear()
-    with _display() as shown:
-        bar = shown.add_task(f"encoding {items.kind}s", total=None)
-
-        def progress(stage: str, done: int, total: int) -> None:
-            shown.update(bar, completed=done, total=total)
-
-        outcome = embed(items, chosen, folder, dtype, batch, workers, progress)
+    how = How(device, precision, weights, sha256, dtype, batch, workers)
+    if ray is None:
+        chosen, outcome = _embed_here(items, encoder, folder, how)
+    else:
+        chosen, outcome = _embed_on_ray(ray, items, encoder, folder, how)
     listed = folder / SKIPPED
     if to_file:
         listed = _as_file(items, folder, output)
     _summarise(items, chosen, outcome, output, listed)
     if not outcome.encoded + outcome.reused:
         raise typer.Exit(1)
+
+
+@dataclass(frozen=True)
+class How:
+    """Options of `cual embed` that say how to encode, as the user gave them."""
+
+    device: str
+    precision: str
+    weights: Path | None
+    sha256: str | None
+    dtype: str | None
+    batch: int | None
+    workers: int | None
+
+
+def _embed_here(items: "Source", encoder: str | None, folder: Path, how: How) -> tuple["Described", "Outcome"]:
+    from cual.encoders.base import default, make
+    from cual.encoders.embedding import embed
+
+    bars = Bars()
+    try:
+        setup = _setup(how.device, how.precision, how.weights, how.sha256, bars)
+        chosen = make(encoder or default(items.kind), setup)
+    finally:
+        bars.clear()
+    with _progress(items) as progress:
+        return chosen, embed(items, chosen, folder, how.dtype, how.batch, how.workers, progress)
+
+
+def _embed_on_ray(
+    address: str, items: "Source", encoder: str | None, folder: Path, how: How
+) -> tuple["Described", "Outcome"]:
+    from cual.bridges.ray import connected, embed, encoder_on
+    from cual.encoders.base import Setup, default
+
+    with connected(address) as cluster:
+        device = ("cuda" if cluster.has_gpus() else "cpu") if how.device == "auto" else how.device
+        setup = Setup(device, _precision(how.precision), how.weights, how.sha256)
+        chosen = encoder_on(cluster, encoder or default(items.kind), setup, how.workers or 1)
+        with _progress(items) as progress:
+            return chosen, embed(cluster, items, chosen, folder, how.dtype, how.batch, progress)
 
 
 def encoded(
@@ -181,11 +223,16 @@ def _setup(device: str, precision: str, weights: Path | None, sha256: str | None
     from cual.cli.reading import check_device
     from cual.encoders.base import Setup
 
-    if precision not in ("float32", "bfloat16", "float16"):
-        raise BadOption(f"--precision is float32, bfloat16 or float16, not {precision!r}")
+    chosen = _precision(precision)
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    return Setup(check_device(device), precision, weights, sha256, progress=progress)
+    return Setup(check_device(device), chosen, weights, sha256, progress=progress)
+
+
+def _precision(name: str) -> "Precision":
+    if name not in ("float32", "bfloat16", "float16"):
+        raise BadOption(f"--precision is float32, bfloat16 or float16, not {name!r}")
+    return name
 
 
 def _as_file(source: "Source", folder: Path, file: Path) -> Path:
@@ -215,7 +262,7 @@ def _as_file(source: "Source", folder: Path, file: Path) -> Path:
     return listed
 
 
-def _summarise(source: "Source", encoder: Any, outcome: "Outcome", output: Path, listed: Path) -> None:
+def _summarise(source: "Source", encoder: "Described", outcome: "Outcome", output: Path, listed: Path) -> None:
     rows = {
         "encoded": f"{counted(outcome.encoded, source.kind)} in {outcome.seconds:.1f} s "
         f"({outcome.rate:.1f} per second)",
@@ -254,8 +301,10 @@ class _Rate(ProgressColumn):
         return Text("" if task.speed is None else f"{task.speed:.1f}/s")
 
 
-def _display() -> Progress:
-    return Progress(
+@contextmanager
+def _progress(items: "Source") -> Generator[Callable[[str, int, int], None]]:
+    """A bar of what is encoded, as the callback that moves it."""
+    shown = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
@@ -265,3 +314,10 @@ def _display() -> Progress:
         transient=True,
         disable=not err.is_terminal,
     )
+    with shown:
+        bar = shown.add_task(f"encoding {items.kind}s", total=None)
+
+        def move(stage: str, done: int, total: int) -> None:
+            shown.update(bar, completed=done, total=total)
+
+        yield move
