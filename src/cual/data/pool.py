@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from cual import storage
-from cual.data.ids import check_ids
+from cual.data.ahead import read_ahead
+from cual.data.ids import Ids, check_ids
 from cual.data.table import Table, check_rows
 from cual.errors import BadFeatures, EmptyPool
-from cual.types import AnyArray, ArrayLike, IntArray, Label, LazyRows
+from cual.types import AnyArray, ArrayLike, IntArray, Label, LazyRows, Row
 
 CHUNK_BYTES = 64 * 2**20
 """Float32 bytes of one chunk of features."""
@@ -44,12 +45,12 @@ class Pool:
         if not len(self._data):
             raise EmptyPool("the pool holds no samples")
         n = len(self._data)
-        self.ids: tuple[Label, ...] = tuple(range(n)) if ids is None else check_ids(ids, n, "pool")
+        self.ids = Ids.consecutive(n) if ids is None else check_ids(ids, n, "pool")
         self.encoder = encoder_of(self._data) if encoder is None else encoder
         """Fingerprint of the encoder that made the features, where it is known."""
         self._on_device: Tensor | None = None
-        for rows in chunks(len(self), self.width):
-            check_finite(_float32(self._data[rows]), "pool", offset=rows.start, ids=self.ids)
+        for rows, data in self._read(None, self.width):
+            check_finite(_float32(data), "pool", offset=rows.start, ids=self.ids)
 
     @classmethod
     def of(cls, table: Table) -> "Pool":
@@ -75,7 +76,7 @@ class Pool:
     def take(self, rows: IntArray, device: torch.device | str = "cpu") -> Tensor:
         """Features of `rows`, float32, on `device`."""
         target = torch.device(device)
-        if target.type == "cuda" and len(self) * self.width * 4 <= _KEEP_ON_DEVICE_BYTES:
+        if self._stays_on(target):
             if self._on_device is None or self._on_device.device != target:
                 self._on_device = _float32(self._data).to(target)
             return self._on_device[torch.from_numpy(rows).to(target)]
@@ -83,36 +84,63 @@ class Pool:
             return _float32(self._data[torch.from_numpy(rows).to(self._data.device)]).to(target)
         return _float32(self._data[rows]).to(target)
 
-    def chunks(self, rows: IntArray, device: torch.device | str = "cpu") -> Iterator[tuple[slice, Tensor]]:
-        """Go through `rows` in chunks of bounded memory: positions within `rows`, and their features."""
-        for part in chunks(len(rows), self.width):
-            yield part, self.take(rows[part], device)
+    def chunks(
+        self, rows: IntArray | None = None, device: torch.device | str = "cpu", width: int = 0
+    ) -> Iterator[tuple[slice, Tensor]]:
+        """Go through `rows`, or all, in chunks of bounded memory: positions within `rows`, and their features.
+
+        What lies on disk is read one chunk ahead. `width` is that of what is made of the features, where they
+        become wider.
+        """
+        width = max(self.width, width)
+        if isinstance(self._data, LazyRows) and not self._stays_on(torch.device(device)):
+            for part, data in self._read(rows, width):
+                yield part, _float32(data).to(device)
+            return
+        for part in chunks(len(self) if rows is None else len(rows), width):
+            yield part, self.take(np.arange(part.start, part.stop) if rows is None else rows[part], device)
+
+    def _read(self, rows: IntArray | None, width: int) -> Iterator[tuple[slice, ArrayLike]]:
+        """Features as they are, in chunks."""
+
+        def read(part: slice) -> ArrayLike:
+            return self._data[part if rows is None else rows[part]]
+
+        parts = chunks(len(self) if rows is None else len(rows), width)
+        if isinstance(self._data, LazyRows):
+            return read_ahead(read, parts)
+        return ((part, read(part)) for part in parts)
+
+    def _stays_on(self, device: torch.device) -> bool:
+        """Whether the features are kept on a GPU."""
+        return device.type == "cuda" and len(self) * self.width * 4 <= _KEEP_ON_DEVICE_BYTES
 
     def save(self, path: Path) -> None:
         """Write features, ids and encoder to one file; of a features folder, where it lies."""
-        body = {"ids": list(self.ids), "encoder": self.encoder}
+        body: Row = {"ids": self.ids.listed(), "encoder": self.encoder}
         if isinstance(self._data, LazyRows):
-            storage.write(path, "pool", body | {"folder": self._data.reference()}, {})
-            return
+            body["folder"] = self._data.reference()
         with warnings.catch_warnings():  # torch warns of memory maps that it must not write to; nobody does
             warnings.filterwarnings("ignore", "The given NumPy array is not writable")
-            data = (
-                self._data
-                if isinstance(self._data, Tensor)
-                else torch.from_numpy(np.ascontiguousarray(self._data))
-            )
-        storage.write(path, "pool", body, {"X": data})
+            tensors = {f"ids.{name}": torch.from_numpy(array) for name, array in self.ids.state().items()}
+            if isinstance(self._data, Tensor):
+                tensors["X"] = self._data
+            elif not isinstance(self._data, LazyRows):
+                tensors["X"] = torch.from_numpy(np.ascontiguousarray(self._data))
+        storage.write(path, "pool", body, tensors)
 
     @classmethod
     def load(cls, path: Path) -> "Pool":
         """Read a pool that `save` wrote."""
         body, tensors = storage.read(path, "pool")
         with storage.rebuilding(path):
+            saved = {name: t.numpy() for name, t in storage.section(tensors, "ids.").items()}
+            ids = Ids.from_state(saved) if saved else body["ids"]
             if "folder" in body:
                 from cual.data.folder import reopen
 
-                return cls(reopen(body["folder"]), body["ids"], body.get("encoder"))
-            return cls(tensors["X"], body["ids"], body.get("encoder"))  # files of release 0.1.0 name no encoder
+                return cls(reopen(body["folder"]), ids, body.get("encoder"))
+            return cls(tensors["X"], ids, body.get("encoder"))  # files of release 0.1.0 name no encoder
 
 
 def chunks(n: int, width: int) -> Iterator[slice]:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +10,9 @@ from typing import Any, cast
 
 import numpy as np
 
+from cual.data.compact import Column, Mixed, Store, store
 from cual.data.folder.manifest import Manifest, Shard, read_manifest
+from cual.data.ids import Ids
 from cual.data.table import Table
 from cual.errors import DamagedFile
 from cual.types import AnyArray, IntArray, Label, LazyRows, Row
@@ -38,8 +40,10 @@ class ShardedRows(LazyRows):
         wanted = self._resolve(rows)
         out = np.empty((len(wanted), self.shape[1]), self.dtype)
         shard_of = np.searchsorted(self._starts, wanted, side="right") - 1
-        for number in np.unique(shard_of).tolist():
-            mine = np.flatnonzero(shard_of == number)
+        order = np.argsort(shard_of, kind="stable")
+        starts = np.unique(shard_of[order], return_index=True)[1]
+        for mine in np.split(order, starts[1:]) if len(order) else []:
+            number = int(shard_of[mine[0]])
             mapped = _map_shard(self._path, self._manifest, self._manifest.shards[number])
             local = wanted[mine] - self._starts[number]
             if len(mine) == mine[-1] - mine[0] + 1 == local[-1] - local[0] + 1 and (np.diff(local) == 1).all():
@@ -52,7 +56,7 @@ class ShardedRows(LazyRows):
         """Row numbers of the shards laid end to end, for a slice, a mask or row numbers of this table."""
         n = len(self)
         if isinstance(rows, slice):
-            wanted = np.arange(n)[rows]
+            wanted = np.arange(*rows.indices(n))
         else:
             wanted = np.asarray(rows)
             if wanted.dtype == np.bool_ and wanted.shape == (n,):
@@ -100,16 +104,16 @@ class FeaturesFolder:
     ...     writer.append(np.eye(2), ids=["a.jpg", "b.jpg"], labels=["cat", "dog"])
     >>> opened = FeaturesFolder.open(folder)
     >>> opened.X.shape, opened.X.dtype, opened.ids, opened.labels
-    ((2, 2), dtype('float16'), ['a.jpg', 'b.jpg'], ['cat', 'dog'])
+    ((2, 2), dtype('float16'), ('a.jpg', 'b.jpg'), ('cat', 'dog'))
     """
 
     path: Path
     manifest: Manifest
     X: ShardedRows
-    ids: list[Label]
-    labels: list[Label | None]
-    sources: list[str | None]
-    stamps: list[str | None]
+    ids: Ids
+    labels: Column[Label | None]
+    sources: Column[str | None]
+    stamps: Column[str | None]
     """Whatever tells a changed source from the one that was encoded."""
 
     @classmethod
@@ -117,42 +121,53 @@ class FeaturesFolder:
         """Read manifest and tables; features are read when they are asked for."""
         path = Path(path)
         manifest = read_manifest(path)
-        columns: dict[str, list[Any]] = {c: [] for c in COLUMNS}
+        parts: dict[str, list[Store]] = {c: [] for c in COLUMNS}
         for shard in manifest.shards:
             check_size(path, shard)
             table = read_table(path, shard)
             for c in COLUMNS:
-                columns[c] += table[c]
-        rows = _last_of_each(columns["ids"])
+                parts[c].append(store(table[c]))
+        ids = Ids.joined(parts["ids"])
+        columns = [Column[Any].joined(parts[c]) for c in COLUMNS[1:]]
+        rows = ids.last_of_each()
         if rows is not None:
-            columns = {c: [values[r] for r in rows.tolist()] for c, values in columns.items()}
-        return cls(path, manifest, ShardedRows(path, manifest, rows), *(columns[c] for c in COLUMNS))
+            ids, columns = ids.take(rows), [column.take(rows) for column in columns]
+        return cls(path, manifest, ShardedRows(path, manifest, rows), ids, *columns)
 
     def __len__(self) -> int:
         return len(self.ids)
 
     @cached_property
     def row_of(self) -> Mapping[Label, int]:
+        """Rows by id, as objects; `ids.rows_of` needs none."""
         return {sample: row for row, sample in enumerate(self.ids)}
 
     def select(self, rows: IntArray) -> "FeaturesFolder":
         """Some of the rows; nothing is read."""
-        parts = ([values[r] for r in rows.tolist()] for values in (getattr(self, c) for c in COLUMNS))
-        return FeaturesFolder(self.path, self.manifest, self.X.select(rows), *parts)
+        columns = (getattr(self, c).take(rows) for c in COLUMNS)
+        return FeaturesFolder(self.path, self.manifest, self.X.select(rows), *columns)
 
     def table(self, source: str | None = None) -> Table:
         """As a `Table`: labels where every row has one, features left on disk; `source` is else the folder."""
-        bare = [sample for sample, label in zip(self.ids, self.labels, strict=True) if label is None]
-        why = f"{len(bare)} of {len(self)} samples have no label, the first is {bare[0]!r}" if bare else None
+        bare = np.flatnonzero(np.fromiter((label is None for label in self.labels), np.bool_, len(self)))
+        why = None
+        if len(bare):
+            why = f"{len(bare)} of {len(self)} samples have no label, the first is {self.ids[int(bare[0])]!r}"
         return Table(
             # Whoever takes a Table slices, indexes and measures X; rows on disk do all three.
             cast(AnyArray, self.X),
-            None if bare or not self.ids else np.array(self.labels),
-            np.array(self.ids) if self.ids else None,
+            None if len(bare) or not self.ids else np.array(self.labels),
+            self._ids_of_one_kind(),
             encoder=self.X.encoder,
             unlabelled=why,
             source=source or str(self.path),
         )
+
+    def _ids_of_one_kind(self) -> AnyArray | None:
+        """Ids as an array, or as what behaves like one and is far smaller; numbers among names become names."""
+        if isinstance(self.ids.store, Mixed):
+            return np.array(self.ids) if self.ids else None
+        return cast(AnyArray, self.ids)
 
     def verify(self) -> None:
         """Read everything and compare it with the hashes of the manifest."""
@@ -201,9 +216,3 @@ def _map_shard(path: Path, manifest: Manifest, shard: Shard) -> AnyArray:
     if mapped.shape != (shard.rows, manifest.width) or mapped.dtype != np.dtype(manifest.dtype):
         raise DamagedFile(f"{file} holds {mapped.dtype} {mapped.shape}; the manifest says otherwise")
     return mapped
-
-
-def _last_of_each(ids: Sequence[Label]) -> IntArray | None:
-    """Rows that no later row with the same id replaces, in order; None where that is all of them."""
-    last = {sample: row for row, sample in enumerate(ids)}
-    return None if len(last) == len(ids) else np.array(sorted(last.values()), dtype=np.int64)
