@@ -27,6 +27,7 @@ def surroundings() -> Generator[Path]:
         "RAY_AUTH_TOKEN": secrets.token_hex(32),
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # loopback
+        "GRPC_ENABLE_FORK_SUPPORT": "0",  # docs/ray.md, limits: the server of Ray's client crashes without it
     }
     before = {name: os.environ.get(name) for name in given}
     os.environ.update(given)

@@ -72,7 +72,8 @@ def test_the_contributing_page_has_a_row_for_every_axis() -> None:
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/components.md", "docs/cual-plus.md"]
+    "page",
+    ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/components.md", "docs/cual-plus.md", "docs/ray.md"],
 )
 def test_files_that_the_pages_name_exist(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")

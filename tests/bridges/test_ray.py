@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -24,7 +25,7 @@ from cual.data.folder.writing import LOCK
 from cual.encoders import make
 from cual.encoders.embedding import embed as embed_here
 from cual.encoders.sources import open_source
-from cual.errors import BadFile, BadOption, StreamsFailed, Unavailable, UnknownName
+from cual.errors import BadFile, BadOption, StreamsFailed, Unavailable, UnknownName, WorkersLost
 from ray_cluster import TwoNodes, descendants, surroundings, two_nodes, until
 
 pytestmark = pytest.mark.ray
@@ -179,9 +180,12 @@ def test_streams(cluster: TwoNodes, whole, tmp_path):
         before = (tmp_path / "r" / "results.jsonl").read_bytes()
         run(nodes, STREAMS, tmp_path / "r")
         assert (tmp_path / "r" / "results.jsonl").read_bytes() == before
-        fine = replace(STREAMS, methods=("er-random",), seeds=(0,))
-        with pytest.raises(StreamsFailed, match=r"1 of 2 streams failed(.|\n)*below one label"):
-            run(nodes, {"broken": replace(fine, budget=1e-9), "fine": fine}, tmp_path / "two")
+    fine = replace(STREAMS, methods=("er-random",), seeds=(0,))
+    with (
+        connected(f"ray://127.0.0.1:{cluster.client_port}") as nodes,
+        pytest.raises(StreamsFailed, match=r"1 of 2 streams failed(.|\n)*below one label"),
+    ):
+        run(nodes, {"broken": replace(fine, budget=1e-9), "fine": fine}, tmp_path / "two")
     assert len(read_rows(tmp_path / "two" / "fine" / "results.jsonl")) == 2
     assert read_rows(tmp_path / "two" / "broken" / "results.jsonl") == []
 
@@ -203,7 +207,33 @@ def test_errors_of_workers_are_those_of_one_process(cluster: TwoNodes, images, t
     assert not (tmp_path / "r").exists()
 
 
+def test_the_example_of_the_page(cluster: TwoNodes, images, tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "ray.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    results, features = tmp_path / "results", tmp_path / "features"
+    here = {"auto": cluster.address, "/shared/photos": images, "/shared/photos.features": features}
+    for there, path in {**here, "results": results}.items():
+        assert f'"{there}"' in example
+        example = example.replace(f'"{there}"', repr(str(path)))
+    exec(compile(example, "docs/ray.md", "exec"), {})
+    assert len(FeaturesFolder.open(features)) == 70
+    assert len(read_rows(results / "results.jsonl")) == 16
+
+
 # -- killed
+
+
+def test_work_that_kills_every_worker_ends(cluster: TwoNodes, images, tmp_path, monkeypatch):
+    monkeypatch.setattr("cual.bridges.ray.cluster.BEGUN_AGAIN", 1)
+    (tmp_path / "deadly.py").write_text(
+        "import os\n"
+        "def colours(images):\n"
+        "    return [[i.width] for i in images] if images[0].size == (64, 64) else os._exit(1)\n"
+    )
+    with connected(cluster.address) as nodes:
+        encoder = encoder_on(nodes, f"python:{tmp_path / 'deadly.py'}:colours")
+        with pytest.raises(WorkersLost, match="lost its workers 2 times"):
+            embed(nodes, open_source(images), encoder, tmp_path / "f")
 
 
 def test_a_node_killed_in_the_middle_of_an_embedding(images, slow, tmp_path):

@@ -278,9 +278,7 @@ def test_rows_that_another_process_wrote_become_a_shard(tmp_path):
     X = np.arange(24, dtype=np.float16).reshape(6, 4)
     with FeaturesWriter(tmp_path, 4) as writer:
         parts = [write_part(tmp_path, X[s : s + 3], row_table([s, s + 1, s + 2])) for s in (0, 3)]
-        write_part(
-            tmp_path, X[:1], row_table([9])
-        )  # of a writer that was killed
+        write_part(tmp_path, X[:1], row_table([9]))  # of a writer that was killed
         assert len(writer) == 0
         for part in reversed(parts):
             writer.adopt(part)

@@ -128,7 +128,7 @@ class Cluster:
         except errors.RayError as error:
             raise WorkersLost(
                 f"Ray lost its workers {BEGUN_AGAIN + 1} times over the same work, or could not go on "
-                f"({type(error).__name__}: {_first_line(error)}). What was done is kept: "
+                f"({type(error).__name__}: {_in_short(error)}). What was done is kept: "
                 "the same command goes on"
             ) from error
 
@@ -156,7 +156,8 @@ def connected(address: str) -> Generator[Cluster]:
     try:
         ray.init(address=address, **quiet)
     except (ConnectionError, RuntimeError, ValueError, ImportError) as error:
-        raise Unavailable(f"no Ray to work with at {address}: {_first_line(error)}") from error
+        ray.shutdown()  # half a connection would stand in the way of the next
+        raise Unavailable(f"no Ray to work with at {address}: {_in_short(error)}") from error
     try:
         yield Cluster(ray)
     finally:
@@ -190,5 +191,11 @@ def _fitting(resources: dict[str, float], need: Need) -> int:
     return min(fit, int(resources.get("GPU", 0) / need.gpus + 1e-9)) if need.gpus else fit
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0][:300]
+def _in_short(error: Exception) -> str:
+    """The first and last line of what Ray says: in between is the traceback of another process.
+
+    >>> _in_short(ValueError("no server:\\n  line 3\\nRuntimeError: it ended"))
+    'no server: RuntimeError: it ended'
+    """
+    lines = str(error).strip().splitlines() or [""]
+    return " ".join(line.strip()[:300] for line in (lines[:1] + lines[1:][-1:]))

@@ -88,6 +88,8 @@ class _Stream:
 def _run_units(
     cluster: Cluster, share: int, units: list[Unit], meter: Meter, finished: Callable[[Unit], None]
 ) -> Failures:
+    if not units:
+        return []
     need = Need.of(units[0].setting.device, share=share)
     task = cluster.task(_advance, need)
     place = Place.here()
