@@ -23,7 +23,7 @@ from cual.learners.base import (
 from cual.seeds import generator
 from cual.storage import section
 from cual.types import FloatArray, IntArray
-from cual.uncertainty import FRE, ClassModel, Uncertainty, s0, si, uncertainties
+from cual.uncertainty import FRE, ClassModel, Uncertainty, nearest_of, si, uncertainties
 
 
 @learners.add("novelty")
@@ -65,8 +65,10 @@ class Novelty:
     def detector(self, agent: Knowledge, stds: float) -> Detector:
         """S⁰, the distance to the nearest known class, and its T_inner."""
 
+        nearest = nearest_of(self.uncertainty, agent.models)
+
         def novelty(X: Tensor) -> Tensor:
-            return s0(self.uncertainty.distances(X, agent.models))
+            return nearest(X)[0]
 
         return ByScore(novelty, agent.validation.X, stds)
 
@@ -90,14 +92,11 @@ class NoveltyLearner:
         """Numerators of eq. 2: once per task, for every sample."""
         if len(self._s0):
             return
-        every = np.arange(len(self._pool))
-        nearest = [self._old_distances(X).min(dim=1) for _, X in self._pool.chunks(every, self._agent.device)]
-        self._s0 = torch.cat([part.values for part in nearest])
-        self._nearest = torch.cat([part.indices for part in nearest]).cpu()
-        self._validation_s0 = s0(self._old_distances(self._agent.validation.X))
-
-    def _old_distances(self, X: Tensor) -> Tensor:
-        return self._part.uncertainty.distances(X, self._agent.models)
+        every, find = np.arange(len(self._pool)), nearest_of(self._part.uncertainty, self._agent.models)
+        nearest = [find(X) for _, X in self._pool.chunks(every, self._agent.device)]
+        self._s0 = torch.cat([distances for distances, _ in nearest])
+        self._nearest = torch.cat([classes for _, classes in nearest]).cpu()
+        self._validation_s0 = find(self._agent.validation.X)[0]
 
     def score(self, rows: IntArray, last: bool = False) -> Scored:
         del last

@@ -1,7 +1,15 @@
 """How far samples are from each class, and S⁰, Sⁱ, T_inner, zones. Who to ask is decided elsewhere."""
 
 from cual.registry import import_all
-from cual.uncertainty.base import ClassModel, Uncertainty, Warns, uncertainties
+from cual.uncertainty.base import (
+    ClassModel,
+    Finder,
+    FindsNearest,
+    Uncertainty,
+    Warns,
+    nearest_of,
+    uncertainties,
+)
 from cual.uncertainty.fre import FRE
 from cual.uncertainty.knn import KNN, ClassSamples
 from cual.uncertainty.mahalanobis import Mahalanobis
@@ -16,11 +24,14 @@ __all__ = [
     "ClassModel",
     "ClassSamples",
     "ClassSubspace",
+    "Finder",
+    "FindsNearest",
     "Mahalanobis",
     "Threshold",
     "Uncertainty",
     "Warns",
     "Zone",
+    "nearest_of",
     "s0",
     "si",
     "t_inner",

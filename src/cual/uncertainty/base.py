@@ -55,6 +55,30 @@ class Warns(Protocol):
         ...
 
 
+Finder = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""Of each row, the distance to the nearest of some classes, and which that is; the first of equals."""
+
+
+@runtime_checkable
+class FindsNearest(Protocol):
+    """An uncertainty that finds the nearest of many classes without measuring all distances (optional)."""
+
+    def nearest(self, models: Sequence[Any]) -> Finder | None:
+        """What finds it among these classes; None if that would not be faster."""
+        ...
+
+
+def nearest_of(uncertainty: Uncertainty[Any], models: Sequence[Any]) -> Finder:
+    """What finds the nearest of some classes, at least one."""
+    finder = uncertainty.nearest(models) if isinstance(uncertainty, FindsNearest) else None
+
+    def measured(X: Tensor) -> tuple[Tensor, Tensor]:
+        least = uncertainty.distances(X, models).min(dim=1)
+        return least.values, least.indices
+
+    return measured if finder is None else finder
+
+
 CPU_CHUNK, GPU_CHUNK = 2**22, 2**28  # bytes
 uncertainties: Registry[Callable[..., Uncertainty[Any]]] = Registry("uncertainty")
 

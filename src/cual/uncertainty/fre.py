@@ -7,7 +7,8 @@ from typing import Any
 from torch import Tensor
 
 from cual import options
-from cual.uncertainty.base import columns, uncertainties
+from cual.uncertainty.base import Finder, columns, uncertainties
+from cual.uncertainty.nearest import NearestSubspace
 from cual.uncertainty.subspace import ClassSubspace
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,10 @@ class FRE:
     def distances(self, X: Tensor, models: Sequence[ClassSubspace]) -> Tensor:
         """FREₘ(u) of each row u of `X` to each class m, (n, len(models))."""
         return columns([subspace.fre(X) for subspace in models], X)
+
+    def nearest(self, models: Sequence[ClassSubspace]) -> Finder | None:
+        """Finds the class with the least FRE by bounds, where classes are many."""
+        return NearestSubspace(models) if NearestSubspace.pays(models) else None
 
     def load(self, state: Mapping[str, Tensor]) -> ClassSubspace:
         """The subspace whose `state` was given."""
