@@ -4,9 +4,10 @@
         [--files cifar100-super-r50,digits] [--variants "20 % wrong answers;rare 1:50"]
         [--jobs 2] [--device cpu] [--out out/cual-plus.jsonl]
 
-Kinds (`VARIANTS` says what each variant changes; those in -imbalance thin out classes by a power law, 8 : 1):
+Kinds (`VARIANTS` says what each variant changes; -imbalance thins out classes by a power law, 8 : 1, and -rare
+makes novel ones ten times rarer):
 
-    ablations, ablations-imbalance    one part taken away at a time
+    ablations, -imbalance, -rare      one part taken away at a time
     flatness, flatness-rare           options made smaller and larger
     conditions                        less budget, narrow features, rare classes
     rounds, rounds-imbalance          all questions at once, in rounds, one by one
@@ -132,6 +133,7 @@ ROUNDS: dict[str, Changes] = {
 VARIANTS: dict[str, dict[str, Changes]] = {
     "ablations": ABLATIONS,
     "ablations-imbalance": under(ABLATIONS, IMBALANCE=8.0),
+    "ablations-rare": under(ABLATIONS, RARITY=10.0),
     "flatness": {
         "as it is": {},
         "whitening shrink 0.1": {"learner": {"shrink": 0.1}},
