@@ -4,7 +4,8 @@
 
 Two clusters on this machine, of one and of two nodes with a core each, are measured in turn, so that both see
 the same neighbours; 2 would be perfect. Workers load their network first. The command, Ray's own processes and
-whatever else runs take their part of the cores: on a machine of two that is busy, a ratio tells little.
+whatever else runs take their part of the cores: on a machine of two that is busy, these ratios tell little. So
+an encoder that only waits, as for a device of its own, is measured too: that is mostly the bridge's own doing.
 """
 
 import argparse
@@ -31,6 +32,9 @@ from cual.bridges.ray import connected, embed, encoder_on, run
 from cual.encoders.sources import Source, open_source
 
 STREAMS = Setting(DIGITS, ("cual",), seeds=(0, 1, 2, 3), first=5, increment=5, buffer=500)
+WAITS = (
+    "import time\ndef waits(images):\n    time.sleep(0.3)\n    return [[i.width, i.height] for i in images]\n"
+)
 WARM = Setting(DIGITS, ("er-random",), seeds=(0, 1, 2, 3), first=5, increment=5, buffer=500)
 
 
@@ -44,6 +48,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="cr", dir="/tmp") as own, tempfile.TemporaryDirectory() as folder:
         os.environ["RAY_TMPDIR"] = own
         source = pictures(Path(folder) / "images", args.images)
+        (Path(folder) / "waits.py").write_text(WAITS)
         try:
             clusters += [start(nodes) for nodes in (1, 2)]
             addresses = [str(cluster.address) for cluster in clusters]
@@ -54,7 +59,7 @@ def main() -> None:
         finally:
             for cluster in clusters:
                 cluster.shutdown()
-    for what in ("embedding", "streams"):
+    for what in ("waiting", "embedding", "streams"):
         ratios = sorted(one[what] / two[what] for one, two in rounds)
         shown = ", ".join(f"{ratio:.2f}" for ratio in ratios)
         print(f"{what:10} two workers are {statistics.median(ratios):.2f} × one ({shown})")
@@ -90,6 +95,11 @@ def pictures(folder: Path, n: int) -> Source:
 def seconds(address: str, source: Source, folder: Path) -> dict[str, float]:
     """Time of an embedding and of four streams, after a small one of each for every worker to be ready."""
     with connected(address) as cluster:
+        waits = encoder_on(cluster, f"python:{folder.parent / 'waits.py'}:waits")
+        embed(cluster, Source(source.path, source.kind, source.items[:8]), waits, folder / "ready", batch=1)
+        first = time.perf_counter()
+        embed(cluster, source, waits, folder / "waited", shard_rows=32)
+        waited = time.perf_counter() - first
         encoder = encoder_on(cluster, "efficientnet-lite0")
         few = Source(source.path, source.kind, source.items[:32])
         embed(cluster, few, encoder, folder / "warm", batch=4, shard_rows=4)
@@ -101,7 +111,7 @@ def seconds(address: str, source: Source, folder: Path) -> dict[str, float]:
         run(cluster, STREAMS, folder / "results")
         ended = time.perf_counter()
     print(".", end="", file=sys.stderr, flush=True)
-    return {"embedding": embedded - began, "streams": ended - warm}
+    return {"waiting": waited, "embedding": embedded - began, "streams": ended - warm}
 
 
 if __name__ == "__main__":
