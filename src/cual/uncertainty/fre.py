@@ -4,10 +4,11 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from cual import options
-from cual.uncertainty.base import Finder, columns, uncertainties
+from cual.uncertainty.base import Finder, uncertainties
 from cual.uncertainty.nearest import NearestSubspace
 from cual.uncertainty.subspace import ClassSubspace
 
@@ -53,7 +54,7 @@ class FRE:
 
     def distances(self, X: Tensor, models: Sequence[ClassSubspace]) -> Tensor:
         """FREₘ(u) of each row u of `X` to each class m, (n, len(models))."""
-        return columns([subspace.fre(X) for subspace in models], X)
+        return ClassSubspace.fre_to_each(X, models) if models else X.new_zeros(len(X), 0, dtype=torch.float32)
 
     def nearest(self, models: Sequence[ClassSubspace]) -> Finder | None:
         """Finds the class with the least FRE by bounds, where classes are many."""
