@@ -1,13 +1,14 @@
 """Large pools: the memory that adapting over a features folder takes, and whether a rare class is found.
 
-    python benchmarks/large_pool.py [FOLDER] [--case memory|rare] [--rows N]
+    python benchmarks/large_pool.py [FOLDER] [--case memory|rare|huge] [--rows N] [--threads 2]
 
 `memory`: 500,000 × 2048 float16, peak resident memory. Of the pool 1 % is novel: 5 classes that an agent of 10
 classes does not know. `rare`: 200,000 × 512, classes that overlap, and one of the 5 novel ones has 20 samples.
-Was it asked about, and how many of its samples got a label?
+Was it asked about, and how many of its samples got a label? `huge`: 10,000,000 × 512 and 10,000 questions, only
+when it is asked for; also whether 30,000 rows of it give the same from disk, in chunks, as in memory.
 
-Makes the folder (2 GB and 0.2 GB, in a temporary place or in the folder given as argument) and adapts in a
-process of its own, whose peak is what counts.
+Makes the folder (2, 0.2 and 10 GB, in a temporary place or in the folder given as argument) and adapts in a
+process of its own, whose peak is what counts. Temporary files lie where TMPDIR says.
 """
 
 import argparse
@@ -22,14 +23,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from cual import Agent
 from cual.bench.measures import auroc
 from cual.data.folder import FeaturesFolder, FeaturesWriter
 from cual.data.pool import Pool
+from cual.loop import rounds
 from cual.loop.adaptation import Adaptation
 
-RANK, OLD, NEW, ANSWERS = 24, 10, 5, 200
+RANK, OLD, NEW = 24, 10, 5
+SUBSET = 30_000
+"""Rows of which the whitened directions just stay in memory."""
 RARE = OLD + NEW - 1
 """The class that may be rare."""
 
@@ -51,9 +56,14 @@ class Case:
     apart: float
     noise: float
     rare: int | None = None
+    answers: int = 200
 
 
-CASES = {"memory": Case(500_000, 2048, 0.5, 0.02), "rare": Case(200_000, 512, 0.06, 0.25, rare=20)}
+CASES = {
+    "memory": Case(500_000, 2048, 0.5, 0.02),
+    "rare": Case(200_000, 512, 0.06, 0.25, rare=20),
+    "huge": Case(10_000_000, 512, 0.06, 0.25, answers=10_000),
+}
 
 
 class World:
@@ -99,23 +109,55 @@ def make(folder: Path, case: Case) -> None:
     print(f"the agent recognises {100 * right:.1f} % of fresh samples of the classes that it knows")
 
 
-def adapt(folder: Path) -> None:
-    """What is measured: open, adapt with 200 answers, finish."""
+class Clock:
+    """Seconds and peak memory of stages."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.peaks: dict[str, int] = {}
+        self._since = time.perf_counter()
+
+    def stage(self, name: str, without: float = 0.0) -> None:
+        """What happened since the last call was this stage, but for some seconds."""
+        now = time.perf_counter()
+        self.seconds[name] = self.seconds.get(name, 0.0) + now - self._since - without
+        self.peaks[name] = peak()
+        self._since = now
+
+
+def adapt(folder: Path, answers: int) -> None:
+    """What is measured: open, adapt, finish."""
     imported = peak()
-    began = time.perf_counter()
+    clock = Clock()
     features = FeaturesFolder.open(folder / "pool")
+    clock.stage("opening the folder")
+    pool = Pool.of(features.table())
+    clock.stage("checking every number")
     classes = np.load(folder / "classes.npy", mmap_mode="r")
-    task = Agent.load(folder / "v0.agent").adapt(Pool.of(features.table()), ANSWERS)
-    opened = peak()
+    task = Agent.load(folder / "v0.agent").adapt(pool, answers)
+    opened, scoring = peak(), 0.0
     while query := task.ask():
+        scored = task.timings["scoring"] - scoring
+        clock.seconds["scoring"] = scoring = task.timings["scoring"]
+        clock.stage("choosing", without=scored)
         task.tell(query.id, {i: int(classes[i]) for i in query.ids})
+        clock.stage("telling")
         task.save(folder / "task")
+        clock.stage("saving")
+    clock.stage("believing", without=task.timings["scoring"] - scoring)
+    clock.seconds["scoring"] = task.timings["scoring"]
     agent = task.finish()
+    clock.stage("learning")
     believed = task.pseudo_labels
     right = sum(int(classes[i]) == label for i, label in believed.items())
     row = {
         "rows": len(features),
-        "seconds": round(time.perf_counter() - began, 1),
+        "seconds": round(sum(clock.seconds.values()), 1),
+        "seconds by stage": {name: round(s, 1) for name, s in clock.seconds.items()},
+        "seconds per million rows": {
+            name: round(s / len(features) * 1e6, 1) for name, s in clock.seconds.items()
+        },
+        "peak after each stage (MB)": clock.peaks,
         "peak after imports (MB)": imported,
         "peak after opening (MB)": opened,
         "peak (MB)": peak(),
@@ -144,20 +186,49 @@ def of_rarest(task: Adaptation, classes: np.ndarray) -> dict[str, Any]:
     }
 
 
+def compare(folder: Path) -> None:
+    """The same rows from disk, in chunks, with temporary files, and in memory: is the outcome the same?"""
+    features = FeaturesFolder.open(folder / "pool")
+    classes = np.load(folder / "classes.npy", mmap_mode="r")
+    n = min(SUBSET, len(features))
+    on_disk, in_memory = features.select(np.arange(n)).table(), features.X[:n]
+    rounds.KEPT_ROWS = 0
+    agent = Agent.load(folder / "v0.agent")
+    lean = replace(agent, method=agent.method.but(learner={"keep_bytes": 0}))
+    tasks = [lean.adapt(Pool.of(on_disk), 300), agent.adapt(Pool(in_memory), 300)]
+    for task in tasks:
+        while query := task.ask():
+            task.tell(query.id, {i: int(classes[i]) for i in query.ids})
+    one, other = tasks
+    heads = [task.finish().head.state() for task in tasks]
+    pairs = list(zip(one.rounds, other.rounds, strict=True))
+    same = {
+        "questions": one.answers == other.answers,
+        "scores": all(np.array_equal(a.scores, b.scores) for a, b in pairs),
+        "pseudo-labels": one.pseudo_labels == other.pseudo_labels,
+        "doubts": one.doubts == other.doubts,
+        "head": all(torch.equal(tensor, heads[1][name]) for name, tensor in heads[0].items()),
+    }
+    farthest = max(float(np.abs(a.scores - b.scores).max()) for a, b in pairs)
+    print(f"{n} rows from disk, bit by bit as in memory: {json.dumps(same)}; scores differ by {farthest:.1e}")
+
+
 def peak() -> int:
     """Most memory that was ever resident, in MB; of this program alone, not of the one that started it."""
     status = Path("/proc/self/status").read_text()
     return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) // 1024
 
 
-def measure(case: Case, place: Path | None) -> None:
+def measure(case: Case, place: Path | None, threads: int) -> None:
     """Make a pool, adapt to it in another process, and forget it."""
     with tempfile.TemporaryDirectory(dir=place) as name:
         began = time.perf_counter()
         make(Path(name), case)
         size = sum(f.stat().st_size for f in (Path(name) / "pool").iterdir())
         print(f"made {size / 2**30:.2f} GiB in {time.perf_counter() - began:.0f} s", flush=True)
-        subprocess.run([sys.executable, __file__, "--adapt", name], check=True)
+        ours = [sys.executable, __file__, "--threads", str(threads)]
+        subprocess.run([*ours, "--adapt", name, "--answers", str(case.answers)], check=True)
+        subprocess.run([*ours, "--compare", name], check=True)
 
 
 def main() -> None:
@@ -165,14 +236,21 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?", help="where to make the pool")
     parser.add_argument("--case", choices=list(CASES), help="only this one")
     parser.add_argument("--rows", type=int, help="another size of the pool")
+    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--adapt", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--compare", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--answers", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    torch.set_num_threads(args.threads)
     if args.adapt:
-        adapt(args.adapt)
+        adapt(args.adapt, args.answers)
         return
-    for name in [args.case] if args.case else CASES:
-        print(f"== {name}")
-        measure(replace(CASES[name], rows=args.rows or CASES[name].rows), args.folder)
+    if args.compare:
+        compare(args.compare)
+        return
+    for name in [args.case] if args.case else ("memory", "rare"):
+        print(f"== {name}", flush=True)
+        measure(replace(CASES[name], rows=args.rows or CASES[name].rows), args.folder, args.threads)
 
 
 if __name__ == "__main__":

@@ -18,9 +18,9 @@ from cual import storage
 from cual.data.labels import ClassNames, read_labels
 from cual.data.pool import Pool, as_features, check_width, chunks, encoder_of
 from cual.errors import BadOption, TooFewSamples, WrongEncoder
-from cual.heads import Calibrates, Head, LearnsOnce, Lesson, Samples
+from cual.heads import Calibrates, Head, LearnsOnce, Lesson, Samples, Steps
 from cual.held_out import held_out_of_accepted, held_out_of_first
-from cual.learners import Accepted, Detector, ModelsClasses, SeesTogether, long_term_lesson
+from cual.learners import Accepted, Detector, ModelsClasses, SeesTogether, in_lessons, long_term_lesson
 from cual.loop.adaptation import Adaptation
 from cual.loop.timing import Timings
 from cual.methods import Method, methods
@@ -182,13 +182,9 @@ class Agent:
         head = self.head
         if grown or (len(kept.rows) and isinstance(head, LearnsOnce)):
             with timings.stage("long head"):
-                head = head.learn(
-                    long_term_lesson(self, pool, kept, len(names)),
-                    generator(self.seed, task, 0, "long-term head"),
-                    at_stage(progress, "learning"),
-                )
+                head = self._taught(pool, kept, len(names), at_stage(progress, "learning"))
         replay = self.replay.updated(
-            features(kept.rows),
+            lambda chosen: features(kept.rows[chosen.cpu().numpy()]),
             torch.from_numpy(kept.classes).to(self.device),
             generator(self.seed, task, 0, "replay"),
             keep=torch.from_numpy(kept.human == 1).to(self.device),
@@ -218,6 +214,17 @@ class Agent:
             torch.cat([self._verified, person]),
             remembered,
         )
+
+    def _taught(self, pool: Pool, kept: Accepted, n_classes: int, progress: Steps | None) -> Head:
+        """The long-term head, after what an adaptation accepted."""
+        head, rng = self.head, generator(self.seed, self.version + 1, 0, "long-term head")
+        lessons = in_lessons(kept, head, self.width, len(self.names))
+        for done, part in enumerate(lessons, 1):
+            lesson = long_term_lesson(self, pool, part, n_classes)
+            head = head.learn(lesson, rng, progress if len(lessons) == 1 else None)
+            if progress is not None and len(lessons) > 1:
+                progress(done, len(lessons))
+        return head
 
     @property
     def unexplained(self) -> Tensor:

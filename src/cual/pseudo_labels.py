@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from cual import options
-from cual.acquisition.base import PoolView, highest
+from cual.acquisition.base import Holdings, PoolView, highest
 from cual.registry import Registry
 from cual.types import FloatArray, IntArray
 
@@ -97,11 +97,12 @@ class LikelierThanNot:
     def choose(self, view: PoolView) -> IntArray:
         if not len(view.scores):
             return np.empty(0, np.int64)
-        shares = view.probabilities()
-        held, old = 1 - self.doubts(view), shares[:, : view.n_old].sum(axis=1)
+        holdings = view.held()
+        held = 1 - _doubts(view, holdings)
         chosen = [np.flatnonzero((held >= self.share) & (view.classes >= view.n_old))]
+        most = holdings.likeliest_old > holdings.old / 2
         for c in view.learning.tolist():
-            mine = np.flatnonzero((held >= self.share) & (view.classes == c) & (shares[:, c] > old / 2))
+            mine = np.flatnonzero((held >= self.share) & (view.classes == c) & most)
             chosen.append(mine[highest(held[mine], self.most_old)])
         return np.sort(np.concatenate([self._precise(rows, held) for rows in chosen]))
 
@@ -115,9 +116,11 @@ class LikelierThanNot:
         """The share that the class does not hold."""
         if not len(view.scores):
             return np.empty(0, np.float32)
-        shares = view.probabilities()
-        old, novel = (part.max(axis=1, initial=0) for part in np.split(shares, [view.n_old], axis=1))
-        return 1 - np.where(view.classes < view.n_old, old, novel)
+        return _doubts(view, view.held())
+
+
+def _doubts(view: PoolView, held: Holdings) -> FloatArray:
+    return 1 - np.where(view.classes < view.n_old, held.likeliest_old, held.likeliest_novel)
 
 
 @pseudo_labels.add("most-certain")

@@ -1,6 +1,6 @@
 """Replay: a memory of bounded size that is shared evenly between classes (paper 4.1.4). No training here."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -61,23 +61,32 @@ class Replay:
         """All that is remembered."""
         return Samples(self.X, self.y)
 
-    def updated(self, X: Tensor, y: Tensor, rng: np.random.Generator, keep: Tensor | None = None) -> "Replay":
+    def updated(
+        self,
+        X: Tensor | Callable[[Tensor], Tensor],
+        y: Tensor,
+        rng: np.random.Generator,
+        keep: Tensor | None = None,
+    ) -> "Replay":
         """A memory of what is here and what is given; classes over their share lose samples at random.
 
         Parameters
         ----------
+        X
+            Features (n, d), or what reads those of some of them.
         keep
             Bool (n,): given samples to prefer, now and in later updates, over others of their class.
         """
         keep = torch.zeros_like(y, dtype=torch.bool) if keep is None else keep
-        old = self if len(self) else Replay(self.capacity, X[:0], y[:0], keep[:0])
+        read = X.__getitem__ if isinstance(X, Tensor) else X
+        old = self if len(self) else Replay(self.capacity, read(y[:0].long()), y[:0], keep[:0])
         labels = np.concatenate([old.y.cpu().numpy(), y.cpu().numpy()])
         preferred = np.concatenate([old.preferred.cpu().numpy(), keep.cpu().numpy()])
-        rows = torch.from_numpy(chosen(labels, preferred, self.capacity, rng)).to(X.device)
+        rows = torch.from_numpy(chosen(labels, preferred, self.capacity, rng)).to(y.device)
         here, given = rows[rows < len(old)], rows[rows >= len(old)] - len(old)
         return Replay(
             self.capacity,
-            torch.cat([old.X[here], X[given].to(old.X.dtype)]),
+            torch.cat([old.X[here], read(given).to(old.X.dtype)]),
             torch.cat([old.y[here], y[given]]),
             torch.cat([old.preferred[here], keep[given]]),
         )

@@ -1,16 +1,17 @@
 """Files of tensors and JSON (safetensors), written atomically, never pickle. What is in them is others'."""
 
 import json
+import math
 import os
 import tempfile
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
 from cual.errors import BadOption, CualError, DamagedFile, ForeignFile, NewerFormat, UnknownName
@@ -18,6 +19,20 @@ from cual.errors import BadOption, CualError, DamagedFile, ForeignFile, NewerFor
 FORMAT = 2
 """2: methods are compositions of parts. Files of format 1 are still read."""
 _MARK = b'{"__metadata__":{"cual":'
+_NAMES = ("BOOL", "U8", "I8", "I16", "F16", "BF16", "I32", "F32", "F64", "I64")
+"""Types by name, as safetensors orders them."""
+_TYPES = (
+    torch.bool,
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.float16,
+    torch.bfloat16,
+    torch.int32,
+    torch.float32,
+    torch.float64,
+    torch.int64,
+)
 _UMASK = os.umask(0o022)
 os.umask(_UMASK)
 _LONGEST_HEADER = 100 * 2**20  # safetensors' own limit
@@ -28,17 +43,58 @@ def write(
 ) -> None:
     """Write a file in one step: whoever reads it sees the old one or the new one, never half of it."""
     meta = {"kind": kind, "format": FORMAT, "body": body}
-    plain = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
-    write_bytes(Path(path), save(plain, {"cual": json.dumps(meta, ensure_ascii=False, sort_keys=True)}))
+    _write(Path(path), _pieces(tensors, json.dumps(meta, ensure_ascii=False, sort_keys=True)))
+
+
+class Late(Mapping[str, Tensor]):
+    """Tensors that are made when they are looked at, each time anew: never are all of them in memory."""
+
+    def __init__(self, made: Mapping[str, Callable[[], Tensor]]) -> None:
+        self._made = made
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._made[name]()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+
+def _pieces(tensors: Mapping[str, Tensor], meta: str) -> Iterator[bytes | memoryview]:
+    """A safetensors file, piece by piece: the bytes that its own writer makes, which holds them all twice."""
+    shapes = {name: (_TYPES.index(tensor.dtype), tuple(tensor.shape)) for name, tensor in tensors.items()}
+    order = sorted(shapes, key=lambda name: (-shapes[name][0], name))
+    header: dict[str, Any] = {"__metadata__": {"cual": meta}}
+    end = 0
+    for name in order:
+        kind, shape = shapes[name]
+        start, end = end, end + math.prod(shape) * _TYPES[kind].itemsize
+        header[name] = {"dtype": _NAMES[kind], "shape": list(shape), "data_offsets": [start, end]}
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    yield len(text).to_bytes(8, "little")
+    yield text
+    for name in order:
+        tensor = tensors[name].detach().cpu()
+        if tensor.dtype == torch.bfloat16:  # numpy has no such type
+            tensor = tensor.view(torch.int16)
+        yield np.ascontiguousarray(tensor.numpy()).data
 
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Put `data` at `path` atomically and durably."""
+    _write(path, [data])
+
+
+def _write(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = open_beside(path)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            for piece in pieces:
+                file.write(piece)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

@@ -16,6 +16,37 @@ def _nothing(*positions: IntArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
+class Holdings:
+    """What classes hold of each sample, in short: three numbers of each, whatever the number of classes.
+
+    Attributes
+    ----------
+    old
+        What old classes hold together.
+    likeliest_old, likeliest_novel
+        What the old and the novel class hold that hold most; 0 where there is none.
+    """
+
+    old: FloatArray
+    likeliest_old: FloatArray
+    likeliest_novel: FloatArray
+
+    @classmethod
+    def of(cls, probabilities: FloatArray, n_old: int) -> "Holdings":
+        """From class probabilities (n, C).
+
+        >>> Holdings.of(np.array([[0.25, 0.5, 0.125]]), n_old=2)
+        Holdings(old=array([0.75]), likeliest_old=array([0.5]), likeliest_novel=array([0.125]))
+        """
+        old, novel = np.split(probabilities, [n_old], axis=1)
+        return cls(old.sum(axis=1), old.max(axis=1, initial=0), novel.max(axis=1, initial=0))
+
+    def take(self, rows: IntArray) -> "Holdings":
+        """Those of some samples."""
+        return Holdings(self.old[rows], self.likeliest_old[rows], self.likeliest_novel[rows])
+
+
+@dataclass(frozen=True)
 class PoolView:
     """What a strategy may know of the samples that are still unlabelled. Positions, not ids.
 
@@ -35,6 +66,9 @@ class PoolView:
         The same score of known validation samples.
     probabilities
         Class probabilities (n, C), computed only when called.
+    holdings
+        What classes hold of each sample, in short, computed only when called; None where it takes
+        `probabilities` to tell.
     features
         Features (m, d) of m positions, computed only when called.
     asked
@@ -54,11 +88,16 @@ class PoolView:
     learning: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     validation: FloatArray = field(default_factory=lambda: np.empty(0, np.float32))
     probabilities: Callable[[], FloatArray] = _nothing
+    holdings: Callable[[], Holdings] | None = None
     features: Callable[[IntArray], FloatArray] = _nothing
     asked: Callable[[], FloatArray] = lambda: np.empty((0, 0), np.float32)
     left: int = 0
     met_before: Callable[[IntArray], FloatArray] = lambda at: np.zeros(len(at), np.float32)
     first: Callable[[], FloatArray] | None = None
+
+    def held(self) -> Holdings:
+        """What classes hold of each sample."""
+        return Holdings.of(self.probabilities(), self.n_old) if self.holdings is None else self.holdings()
 
     def novelty(self) -> FloatArray:
         """Of each sample, the share of known validation samples that look less novel.
@@ -86,5 +125,16 @@ acquisition = acquisitions.add
 
 
 def highest(values: FloatArray, n: int) -> IntArray:
-    """Positions of the `n` highest values, highest first; of equals the earlier."""
-    return np.argsort(-values, kind="stable")[:n].astype(np.int64)
+    """Positions of the `n` highest values, highest first; of equals the earlier.
+
+    In time linear in the values, as long as few of them are wanted.
+
+    >>> highest(np.array([1.0, 3, 2, 3, 2]), 3).tolist()
+    [1, 3, 2]
+    """
+    lowest = -np.partition(-values, n - 1)[n - 1] if 0 < n < len(values) else np.nan
+    if np.isnan(lowest):
+        return np.argsort(-values, kind="stable")[:n].astype(np.int64)
+    above = np.flatnonzero(values > lowest)
+    chosen = np.sort(np.concatenate([above, np.flatnonzero(values == lowest)[: n - len(above)]]))
+    return chosen[np.argsort(-values[chosen], kind="stable")].astype(np.int64)

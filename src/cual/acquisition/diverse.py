@@ -19,6 +19,8 @@ from cual.types import FloatArray, IntArray
 
 AT_ONCE = 256
 """Questions that are planned together; longer plans are made in parts."""
+BLOCK = 2048
+"""Candidates whose features are looked at together."""
 
 
 @acquisition("diverse")
@@ -62,25 +64,43 @@ class Diverse:
         if not n:
             return np.empty(0, np.int64)
         planned = min(max(n, view.left), len(view.scores))
-        novel = np.maximum(view.novelty() ** 4, 1e-4).astype(np.float32)
-        doubt = np.maximum(_doubt(view), self.least_doubt).astype(np.float32)
-        at = np.sort(highest(novel * doubt, max(self.candidates, 5 * planned)))
-        measures = map(torch.from_numpy, (novel[at], doubt[at], view.met_before(at)))
-        wanted = _Wanted(_directions(view.features(at)), *measures)
+        at, wanted = self._candidates(view, max(self.candidates, 5 * planned))
         plan = _plan(wanted, _directions(view.asked()), planned, self.turns, rng)
         return at[plan[:n].numpy()]
+
+    def _candidates(self, view: PoolView, n: int) -> tuple[IntArray, "_Wanted"]:
+        """The `n` most wanted samples, by position."""
+        novel = np.maximum(view.novelty() ** 4, 1e-4).astype(np.float32)
+        doubt = np.maximum(_doubt(view), self.least_doubt).astype(np.float32)
+        at = np.sort(highest(novel * doubt, n))
+        directions = [_directions(view.features(at[i : i + BLOCK])) for i in range(0, len(at), BLOCK)]
+        measures = map(torch.from_numpy, (novel[at], doubt[at], view.met_before(at)))
+        return at, _Wanted(_stacked(directions, len(at)), *measures)
 
 
 def _doubt(view: PoolView) -> FloatArray:
     """The share of each sample that its likeliest class does not hold; 1 while no novel class is known."""
     if not (view.classes >= view.n_old).any():
         return np.ones(len(view.scores), np.float32)
-    return 1 - view.probabilities().max(axis=1)
+    held = view.held()
+    return 1 - np.maximum(held.likeliest_old, held.likeliest_novel)
 
 
 def _directions(features: FloatArray) -> Tensor:
     """In torch: threads of two libraries of linear algebra would get in each other's way."""
     return normalize(torch.from_numpy(features).float(), dim=1)
+
+
+def _stacked(parts: list[Tensor], n: int) -> Tensor:
+    """One table of `n` rows; parts are let go as they are copied."""
+    if len(parts) == 1:
+        return parts[0]
+    stacked = torch.empty(n, parts[0].shape[1])
+    while parts:
+        part = parts.pop()
+        stacked[n - len(part) : n] = part
+        n -= len(part)
+    return stacked
 
 
 @dataclass(frozen=True)

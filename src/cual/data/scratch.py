@@ -24,7 +24,10 @@ class Scratch:
     def __init__(self, width: int, dtype: DTypeLike) -> None:
         self._width = width
         self._dtype = np.dtype(dtype)
-        self._file = tempfile.TemporaryFile(prefix="cual-")  # noqa: SIM115 closed when it is forgotten
+        self._file = tempfile.TemporaryFile(prefix="cual-")  # noqa: SIM115
+
+    def __del__(self) -> None:
+        self._file.close()
 
     def append(self, rows: AnyArray) -> None:
         """Add rows after the last one."""
@@ -40,8 +43,9 @@ class Scratch:
     def __getitem__(self, rows: slice | IntArray) -> AnyArray:
         """Rows from … to, or any rows."""
         if isinstance(rows, slice):
-            out = np.empty((rows.stop - rows.start, self._width), self._dtype)
-            self._read(out, rows.start)
+            start = rows.start or 0
+            out = np.empty((rows.stop - start, self._width), self._dtype)
+            self._read(out, start)
             return out
         out = np.empty((len(rows), self._width), self._dtype)
         for place, row in enumerate(rows.tolist()):

@@ -1,6 +1,7 @@
 """Heads: classifiers on frozen features that learn new classes. One protocol, found by name in `heads`."""
 
 from cual.heads.base import (
+    TOGETHER,
     Calibrates,
     Head,
     LearnsOnce,
@@ -23,6 +24,7 @@ import_all(__name__, __path__)
 __all__ = [
     "CCIC",
     "MLP",
+    "TOGETHER",
     "Calibrates",
     "Head",
     "LearnsOnce",

@@ -117,9 +117,16 @@ class TakesUnlabelled(Protocol):
     takes_unlabelled: bool
 
 
+TOGETHER = 1024
+"""Rows that a head which learns once may take in together: lessons are cut at multiples of it only."""
+
+
 @runtime_checkable
 class LearnsOnce(Protocol):
-    """A head that keeps what it learned: it must be given each sample once, and nothing is replayed to it."""
+    """A head that keeps what it learned: it must be given each sample once, and nothing is replayed to it.
+
+    A long lesson comes to it in several, which should be the same to it.
+    """
 
     learns_once: bool
 

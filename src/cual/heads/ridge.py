@@ -15,9 +15,9 @@ from torch import Tensor
 
 from cual import options as check
 from cual.errors import BadFeatures, BadLabels, BadOption, TooFewSamples
-from cual.heads.base import Lesson, Samples, Steps, heads
+from cual.heads.base import TOGETHER, Lesson, Samples, Steps, heads
 
-CHUNK = 1024  # rows that are held in float64 at once
+CHUNK = TOGETHER  # rows that are held in float64 at once
 BLOCK = 256  # columns: T is symmetric, so only blocks on and below its diagonal are computed
 NO_SAMPLES = 1e-3  # a class that weighs less has none: such a mean is not worth much, and hardly exact
 ROUNDING = 1e-9  # less weight than this is what taking soft labels back has left

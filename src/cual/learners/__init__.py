@@ -11,6 +11,8 @@ from cual.learners.base import (
     Scored,
     SeesTogether,
     ShortTerm,
+    TellsInShort,
+    in_lessons,
     learners,
     long_term_lesson,
 )
@@ -35,6 +37,8 @@ __all__ = [
     "Scored",
     "SeesTogether",
     "ShortTerm",
+    "TellsInShort",
+    "in_lessons",
     "learners",
     "long_term_lesson",
 ]

@@ -11,9 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cual.acquisition.base import Holdings
 from cual.data.labels import ClassNames
-from cual.data.pool import Pool
-from cual.heads import Head, Lesson, Samples, TakesUnlabelled
+from cual.data.pool import CHUNK_BYTES, Pool
+from cual.heads import TOGETHER, Head, LearnsOnce, Lesson, Samples, TakesUnlabelled
 from cual.registry import Registry
 from cual.replay import Replay
 from cual.types import BoolArray, FloatArray, IntArray
@@ -71,7 +72,11 @@ class Accepted:
 
     def only(self, chosen: BoolArray) -> "Accepted":
         """Some of it."""
-        return Accepted(self.rows[chosen], self.classes[chosen], self.human[chosen])
+        return self.take(np.flatnonzero(chosen))
+
+    def take(self, places: IntArray) -> "Accepted":
+        """Some of it, in this order."""
+        return Accepted(self.rows[places], self.classes[places], self.human[places])
 
     def of(self, human: bool, novel_from: int) -> tuple[IntArray, IntArray]:
         """Rows and classes of the novel samples from people, or of the novel pseudo-labels."""
@@ -134,6 +139,18 @@ class Remembers(Protocol):
 
     def met_before(self, rows: IntArray) -> FloatArray:
         """1 for pool rows that are more like something unexplained of earlier than like anything known."""
+        ...
+
+
+@runtime_checkable
+class TellsInShort(Protocol):
+    """A_s that tells what classes hold of pool rows without a table of all classes."""
+
+    def holdings(self, rows: IntArray) -> Holdings:
+        """What old classes hold together, and what the likeliest old and novel classes hold.
+
+        Of rows that are taken for an old class, that is the likeliest one.
+        """
         ...
 
 
@@ -221,15 +238,39 @@ def long_term_lesson(agent: Knowledge, pool: Pool, accepted: Accepted, n_classes
     def samples(rows: IntArray, classes: IntArray) -> Samples:
         return Samples(pool.take(rows, agent.device), torch.from_numpy(classes).to(agent.device))
 
-    rest = np.setdiff1d(np.arange(len(pool)), accepted.rows)
+    unlabelled = None
+    if isinstance(agent.head, TakesUnlabelled):
+        unlabelled = pool.take(np.setdiff1d(np.arange(len(pool)), accepted.rows), agent.device)
     return Lesson(
         n_classes,
         queried=samples(*accepted.of(True, n_old)),
         pseudo=samples(*accepted.believed()),
         replay=agent.replay.samples(),
         old=samples(*accepted.old(n_old)),
-        unlabelled=pool.take(rest, agent.device) if isinstance(agent.head, TakesUnlabelled) else None,
+        unlabelled=unlabelled,
     )
+
+
+def in_lessons(accepted: Accepted, head: Head, width: int, n_old: int) -> list[Accepted]:
+    """What is accepted, in parts of bounded memory, for a head that keeps what it learned; else in one.
+
+    Novel answers come with the first part and old ones with the last: a head that takes in one sample after the
+    other meets them as in one lesson.
+
+    Parameters
+    ----------
+    width
+        Of the features.
+    """
+    step = max(TOGETHER, CHUNK_BYTES // (4 * width) // TOGETHER * TOGETHER)
+    believed = np.flatnonzero(accepted.human == 0)
+    if len(believed) <= step or not isinstance(head, LearnsOnce) or isinstance(head, TakesUnlabelled):
+        return [accepted]
+    parts = [believed[start : start + step] for start in range(0, len(believed), step)]
+    answered, novel = accepted.human == 1, accepted.classes >= n_old
+    parts[0] = np.concatenate([np.flatnonzero(answered & novel), parts[0]])
+    parts[-1] = np.concatenate([parts[-1], np.flatnonzero(answered & ~novel)])
+    return [accepted.take(part) for part in parts]
 
 
 def head_probabilities(

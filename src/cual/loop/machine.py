@@ -18,7 +18,7 @@ from cual.acquisition import PoolView
 from cual.data.labels import SKIP, ClassNames
 from cual.data.pool import Pool
 from cual.errors import DamagedFile
-from cual.learners import Accepted, Knowledge, LooksFirst, Remembers
+from cual.learners import Accepted, Knowledge, LooksFirst, Remembers, TellsInShort
 from cual.loop import events
 from cual.loop.budget import allotment
 from cual.loop.outlook import Outlook, novel_samples, outlook
@@ -49,7 +49,6 @@ class Machine:
         self._timings = timings
         self._progress = progress
         self._method = agent.method
-        self._row_of = {sample: row for row, sample in enumerate(pool.ids)}
         self._short = agent.method.learner.begin(agent, pool)
 
     def compute(self, rows: Sequence[Row]) -> None:
@@ -65,17 +64,18 @@ class Machine:
                 )
             state.apply(event)
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Everything that was computed."""
-        tensors = {f"short.{k}": v for k, v in self._short.state().items()}
-        for round_ in self.rounds:
-            tensors |= {f"round.{round_.round}.{k}": v for k, v in round_.state().items()}
-        return tensors
+    def tensors(self) -> Mapping[str, Tensor]:
+        """Everything that was computed; what lies in temporary files is read when it is looked at."""
+        short = {f"short.{k}": partial(_same, v) for k, v in self._short.state().items()}
+        rounds = {f"round.{r.round}.{k}": partial(r.tensor, k) for r in self.rounds for k in r.TENSORS}
+        return storage.Late({**short, **rounds})
 
     def restore(self, rounds: int, tensors: Mapping[str, Tensor]) -> None:
         """Take over what `tensors` gave before."""
         self._short.restore(storage.section(tensors, "short."))
         self.rounds = [Round.from_state(i, storage.section(tensors, f"round.{i}.")) for i in range(rounds)]
+        for earlier in self.rounds[:-1]:
+            earlier.put_away()
 
     # -- the two steps -----------------------------------------------------------------------------------------
 
@@ -85,6 +85,8 @@ class Machine:
 
     def _open_round(self, state: State) -> Row:
         """Score what is left, set T_inner, and choose whom to ask."""
+        for earlier in self.rounds:
+            earlier.put_away()
         method, i, rows = self._method, state.opened, self._remaining(state)
         n = self._allotment(state, i) if i < method.rounds else 0
         if not len(rows):
@@ -127,9 +129,12 @@ class Machine:
         method, current, names = self._method, self.rounds[-1], state.numbered
         last = method.believes_last and not len(current.asked)
         if method.believe is not None and last == method.believes_last:
-            judged = np.concatenate([self._answered_rows(state), self._rejected_rows(state)])
-            left = np.flatnonzero(~np.isin(current.rows, judged))
-            chosen = left[method.believe.choose(self._view(current, left))]
+            judged = np.zeros(len(self._pool), np.bool_)
+            judged[np.concatenate([self._answered_rows(state), self._rejected_rows(state)])] = True
+            taken = judged[current.rows]
+            left = np.flatnonzero(~taken) if taken.any() else None
+            chosen = method.believe.choose(self._view(current, slice(None) if left is None else left))
+            chosen = chosen if left is None else left[chosen]
             chosen = chosen[np.isin(current.classes[chosen], self._vouched(state, names))]
             current.pseudo_rows = current.rows[chosen]
             current.pseudo_classes = current.classes[chosen]
@@ -162,31 +167,31 @@ class Machine:
         return allotment(left, state.budget, method.rounds - round, first)
 
     def _view(self, current: Round, positions: IntArray | slice) -> PoolView:
-        rows = current.rows[positions]
+        rows, short = current.rows[positions], self._short
         return PoolView(
             scores=current.scores[positions],
             threshold=current.threshold.value,
             classes=current.classes[positions],
             n_old=len(self._agent.names),
-            learning=self._short.learning(),
-            probabilities=lambda: self._short.probabilities(rows),
-            features=lambda at: self._short.features(rows[at]),
+            learning=short.learning(),
+            probabilities=lambda: short.probabilities(rows),
+            holdings=partial(short.holdings, rows) if isinstance(short, TellsInShort) else None,
+            features=lambda at: short.features(rows[at]),
         )
 
     def _questions(self, state: State, current: Round) -> list[Row]:
         """What is written down of each sample that is asked about."""
-        position = {row: p for p, row in enumerate(current.rows.tolist())}
-        places = np.array([position[row] for row in current.asked.tolist()], dtype=np.int64)
-        if not len(places):
+        if not len(current.asked):
             return []
-        zone_of, nearest = current.zones[places], self._short.nearest_old(current.asked)
+        places = np.searchsorted(current.rows, current.asked)
+        zone_of, nearest = current.zones_at(places), self._short.nearest_old(current.asked)
         names = state.names.names
         samples: list[Row] = []
         for row, place, zone, old in zip(current.asked, places, zone_of, nearest, strict=True):
             c = int(old) if zone == Zone.OLD else int(current.classes[place])
             samples.append(
                 {
-                    "sample": self._pool.ids[row],
+                    "sample": self._pool.ids[int(row)],
                     "iteration": current.round,
                     "score": float(current.scores[place]),
                     "threshold": current.threshold.value,
@@ -197,7 +202,7 @@ class Machine:
         return samples
 
     def _rows(self, samples: Iterable[Label]) -> IntArray:
-        return np.array([self._row_of[sample] for sample in samples], dtype=np.int64)
+        return self._pool.ids.rows_of(samples)
 
     def _answered_rows(self, state: State) -> IntArray:
         return self._rows(state.answers)
@@ -238,8 +243,9 @@ class Machine:
     def accepted(self, state: State, closed: Row | None = None) -> Accepted:
         """What is accepted so far; `closed` is the event of a round that is just being closed."""
         names = state.numbered
-        answers = [(self._row_of[s], names.index(a)) for s, a in state.answers.items() if a is not SKIP]
-        answered = np.array(sorted(answers), dtype=np.int64).reshape(-1, 2)
+        answers = {sample: answer for sample, answer in state.answers.items() if answer is not SKIP}
+        answered = np.stack(self._encoded(answers, names), axis=1)
+        answered = answered[np.argsort(answered[:, 0])]
         believed = state.believed
         if closed is not None:
             believed |= dict(zip(closed["samples"], closed["labels"], strict=True))
@@ -269,10 +275,10 @@ class Machine:
             return outlook(math.nan, 0, 0, 0, 0)
         known = self._agent.names
         labels = {sample: answer for sample, answer in state.answers.items() if answer is not SKIP}
-        novel = [self._row_of[sample] for sample, answer in labels.items() if answer not in known]
+        novel = self._rows(sample for sample, answer in labels.items() if answer not in known)
         rows, classes = self._believed(state)
         believed = rows[classes >= len(known)]
-        labelled = np.concatenate([np.array(novel, dtype=np.int64), believed, self._foreseen(state)])
+        labelled = np.concatenate([novel, believed, self._foreseen(state)])
         last = self.rounds[-1]
         since = int(np.isin(labelled, last.rows).sum())
         # Of those believed since, some are old: as many as old samples lie above the threshold, in proportion.
@@ -291,6 +297,10 @@ class Machine:
             samples = [self._pool.ids[row] for row in round_.pseudo_rows.tolist()]
             doubt_of |= dict(zip(samples, round_.pseudo_doubts.tolist(), strict=True))
         return doubt_of
+
+
+def _same(tensor: Tensor) -> Tensor:
+    return tensor
 
 
 def _at(measure: Callable[[IntArray], FloatArray], rows: IntArray, positions: IntArray) -> FloatArray:

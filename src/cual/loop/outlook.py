@@ -12,6 +12,8 @@ from cual.learners import Scored
 
 OLD_HALF = 0.5
 """Known validation samples with lower scores than their median: where hardly any novel sample lies."""
+AT_ONCE = 2**20
+"""Scores that are looked at together."""
 WORTH = 2.0
 """A question should settle at least this many samples, itself included."""
 
@@ -63,9 +65,13 @@ def novel_samples(scored: Scored) -> float:
     if scored.threshold is not None:
         return float(scored.scores.sum(dtype=np.float64))
     known = np.sort(scored.validation.cpu().numpy())
-    low, high = (np.searchsorted(known, scored.scores, side) for side in ("left", "right"))
-    below = (low + high) / 2 / len(known)  # the middle of equals, of which there may be many
-    return max(0.0, len(scored.scores) - float((below <= OLD_HALF).sum()) / OLD_HALF)
+    below = 0
+    for start in range(0, len(scored.scores), AT_ONCE):
+        scores = scored.scores[start : start + AT_ONCE]
+        low, high = (np.searchsorted(known, scores, side) for side in ("left", "right"))
+        middle = (low + high) / 2 / len(known)  # of equals, of which there may be many
+        below += int((middle <= OLD_HALF).sum())
+    return max(0.0, len(scored.scores) - below / OLD_HALF)
 
 
 def outlook(

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cual.data.pool import chunks
 from cual.learners.base import Accepted
 from cual.learners.prototypes.competition import ClassPrototypes, Competition, novel_classes
 from cual.learners.prototypes.space import Space
@@ -186,5 +187,7 @@ def _cells(space: Space, answered: IntArray, rows: IntArray) -> Tensor:
     counts = torch.zeros(len(answered))
     answers = torch.cat([U for _, U in space.chunks(answered)])
     for _, U in space.chunks(rows):
-        counts += torch.bincount((U @ answers.T).argmax(dim=1), minlength=len(answered)).cpu()
+        for part in chunks(len(U), len(answered)):
+            nearest = (U[part] @ answers.T).argmax(dim=1)
+            counts += torch.bincount(nearest, minlength=len(answered)).cpu()
     return counts.clamp(min=1)

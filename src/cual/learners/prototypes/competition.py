@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import normalize, pad
 
 from cual.learners.base import Accepted
+from cual.learners.prototypes.neighbours import BLOCK
 from cual.learners.prototypes.options import PrototypeOptions
 from cual.learners.prototypes.space import Seen, Space
 from cual.types import IntArray
@@ -173,6 +174,12 @@ class Competition:
 
         What that class won with its help stays; to do without it, too, would need a competition per answer.
         """
+        places = np.arange(len(answers.rows))
+        starts = range(0, max(1, len(places)), BLOCK)
+        parts = [answers.only((places >= start) & (places < start + BLOCK)) for start in starts]
+        return torch.cat([self._untold(part, prototypes) for part in parts])
+
+    def _untold(self, answers: Accepted, prototypes: ClassPrototypes) -> Tensor:
         seen = self._space.look(answers.rows)
         logits, device = self.logits(seen, prototypes), seen.directions.device
         columns = torch.from_numpy(np.searchsorted(self.numbers, answers.classes)).to(device)

@@ -1,22 +1,24 @@
 """A_s of cual-plus: the whole pool is labelled at once. The contract; the formulas are beside this file."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from cual.data.pool import Pool
+from cual.acquisition.base import Holdings
+from cual.data.pool import Pool, chunks
 from cual.errors import BadOption
 from cual.heads import Head, Whitens
 from cual.learners.base import Accepted, Detector, Knowledge, Scored, ShortTerm, learners
 from cual.learners.prototypes.calibration import Sureness, measured, outcomes
 from cual.learners.prototypes.competition import Competition, novel_classes
 from cual.learners.prototypes.options import PrototypeOptions
-from cual.learners.prototypes.space import KnownSpace, Space, at_rate, joined
+from cual.learners.prototypes.space import KnownSpace, Seen, Space, at_rate, joined
 from cual.types import BoolArray, FloatArray, IntArray
 from cual.uncertainty import Threshold
 
@@ -57,6 +59,50 @@ def whitening(agent: Knowledge) -> Whitens:
     return cast("Whitens", agent.head)
 
 
+@dataclass(frozen=True)
+class _Outcome:
+    """What came of a competition for each row of the pool: a few bytes, whatever the number of classes.
+
+    Attributes
+    ----------
+    shares
+        What each class holds of samples, computed again.
+    winners
+        The class that wins each row, −1 for one without a name.
+    held
+        What classes hold of each row, in short.
+    unnamed
+        Where classes with a name hold less than half.
+    known
+        What no old class holds of the validation samples.
+    """
+
+    shares: Callable[[Seen], FloatArray]
+    winners: NDArray[np.int32]
+    held: Holdings
+    unnamed: BoolArray
+    known: Tensor
+
+    @classmethod
+    def of(cls, n: int, shares: Callable[[Seen], FloatArray], known: Tensor) -> "_Outcome":
+        """Room for a pool of `n` rows."""
+        held = Holdings(*(np.empty(n, np.float32) for _ in range(3)))
+        return cls(shares, np.empty(n, np.int32), held, np.empty(n, np.bool_), known)
+
+    def put(self, start: int, shares: FloatArray, winners: IntArray, n_old: int) -> None:
+        """Take over what came of the rows from `start` on."""
+        rows, held = slice(start, start + len(shares)), Holdings.of(shares, n_old)
+        self.winners[rows] = winners
+        self.held.old[rows] = held.old
+        self.held.likeliest_old[rows] = held.likeliest_old
+        self.held.likeliest_novel[rows] = held.likeliest_novel
+        self.unnamed[rows] = shares.sum(axis=1) < 0.5
+
+    def classes(self, rows: IntArray) -> IntArray:
+        """The class that wins each of some rows."""
+        return self.winners[rows].astype(np.int64)
+
+
 class PrototypeLearner:
     """Novelty: how strange a sample's surroundings are; later, the share of it that no old class holds."""
 
@@ -67,20 +113,21 @@ class PrototypeLearner:
         self._n_old = len(agent.names)
         self._accepted = Accepted.nothing()
         self._last = False
-        self._shares: FloatArray | None = None
-        self._winners: IntArray | None = None
+        self._outcome: _Outcome | None = None
 
     def score(self, rows: IntArray, last: bool = False) -> Scored:
         self._last, space = last, self._home
         if self._novel():
-            shares, known = self._compete()
-            return Scored(1 - shares[rows][:, : self._n_old].sum(axis=1), self._classes(rows), known, EVEN)
+            outcome = self._compete()
+            return Scored(1 - outcome.held.old[rows], outcome.classes(rows), outcome.known, EVEN)
         novelty = space.novelty_of_pool().cpu().numpy()
-        classes = self._classes(rows) if last and len(self.learning()) else np.full(len(rows), -1)
+        classes = np.full(len(rows), -1)
+        if last and len(self.learning()):
+            classes = (self._outcome or self._compete()).classes(rows)
         return Scored(novelty[rows], classes, space.novelty_of_validation())
 
-    def _compete(self) -> tuple[FloatArray, Tensor]:
-        """What each class holds of the pool, and what no old one holds of the validation set."""
+    def _compete(self) -> "_Outcome":
+        """What classes hold of the pool, and what no old one holds of the validation set."""
         space = self._home
         counts = whitening(self._agent).counts[: self._n_old]
         competition = Competition(self._part, space, self._accepted, self.learning(), counts)
@@ -89,11 +136,20 @@ class PrototypeLearner:
         if self._last:
             answers = self._accepted.only(self._accepted.human == 1)
             sure = measured(space, answers, competition, prototypes, self._looks_novel())
-        logits = joined([competition.logits(seen, prototypes) for seen in space.seen()])
-        self._winners = self._won(logits)
-        self._shares = sure.shares(logits, self._n_old)[:, :-1].cpu().numpy()
+
+        def shares(logits: Tensor) -> FloatArray:
+            return np.ascontiguousarray(sure.shares(logits, self._n_old)[:, :-1].cpu().numpy())
+
         known = competition.logits(space.anchors_and_validation, prototypes)[len(space.anchors) :]
-        return self._shares, 1 - sure.shares(known, self._n_old)[:, : self._n_old].sum(dim=1)
+        known = 1 - sure.shares(known, self._n_old)[:, : self._n_old].sum(dim=1)
+        outcome = _Outcome.of(len(self._pool), lambda seen: shares(competition.logits(seen, prototypes)), known)
+        start = 0
+        for seen in space.seen():
+            logits = competition.logits(seen, prototypes)
+            outcome.put(start, shares(logits), self._won(logits), self._n_old)
+            start += len(logits)
+        self._outcome = outcome
+        return outcome
 
     def _won(self, logits: Tensor) -> IntArray:
         """The class that wins each sample, −1 for one without a name; old ones count together."""
@@ -105,13 +161,7 @@ class PrototypeLearner:
 
     def _looks_novel(self) -> BoolArray:
         """Which rows of the pool looked more novel, at first, than nearly all known samples."""
-        every = np.arange(len(self._pool))
-        return self.first_novelty(every) >= 1 - self._part.false_alarms
-
-    def _classes(self, rows: IntArray) -> IntArray:
-        """The likeliest class of each row, −1 where that is one without a name."""
-        probabilities = self.probabilities(rows)
-        return probabilities.argmax(axis=1) if self._winners is None else self._winners[rows]
+        return self._first_novelty() >= 1 - self._part.false_alarms
 
     @cached_property
     def _home(self) -> Space:
@@ -135,37 +185,55 @@ class PrototypeLearner:
     def learn(self, accepted: Accepted, round: int) -> None:
         """Take over the answers; prototypes are refined when the pool is scored."""
         del round
-        self._accepted, self._shares, self._winners = accepted, None, None
+        self._accepted, self._outcome = accepted, None
+
+    def _competed(self) -> "_Outcome | None":
+        """What came of the last competition, if there is anything to compete for."""
+        if self._outcome is None and (self._novel() or (self._last and len(self.learning()))):
+            return self._compete()
+        return self._outcome
 
     def probabilities(self, rows: IntArray) -> FloatArray:
         """The share of each row that each class holds; the rest is held by classes that nobody has named."""
-        if self._shares is not None:
-            return self._shares[rows]
-        if self._novel() or (self._last and len(self.learning())):
-            return self._compete()[0][rows]
-        space = self._home
-        parts = [torch.softmax(space.sharpness * seen.to_old, dim=1) for seen in space.seen()]
-        return joined(parts).cpu().numpy()[rows]
+        outcome, space = self._competed(), self._home
+
+        def shares(seen: Seen) -> FloatArray:
+            if outcome is not None:
+                return outcome.shares(seen)
+            return torch.softmax(space.sharpness * seen.to_old, dim=1).cpu().numpy()
+
+        parts = chunks(len(rows), space.old.shape[1]) if len(rows) else [slice(0, 0)]
+        return np.concatenate([shares(space.look(rows[part])) for part in parts])
+
+    def holdings(self, rows: IntArray) -> Holdings:
+        outcome = self._competed()
+        return (
+            Holdings.of(self.probabilities(rows), self._n_old) if outcome is None else outcome.held.take(rows)
+        )
 
     def first_novelty(self, rows: IntArray) -> FloatArray:
         """Of pool rows, the share of known validation samples whose surroundings are less strange."""
+        return self._first_novelty()[rows]
+
+    def _first_novelty(self) -> FloatArray:
         known = self._home.novelty_of_validation().sort().values
-        below = torch.searchsorted(known, self._home.novelty_of_pool())
-        return (below / max(1, len(known))).cpu().numpy()[rows]
+        below = torch.searchsorted(known, self._home.novelty_of_pool(), out_int32=True)
+        return (below / max(1, len(known))).cpu().numpy()
 
     def unexplained(self, rows: IntArray) -> IntArray:
         """Rows of which classes without a name hold more than half, and which looked novel at first."""
         novel = rows[self._looks_novel()[rows]]
-        if not self._novel():
-            return novel
-        return novel[self.probabilities(novel).sum(axis=1) < 0.5]
+        outcome = self._competed() if self._novel() else None
+        return novel if outcome is None else novel[outcome.unnamed[novel]]
 
     def met_before(self, rows: IntArray) -> FloatArray:
         return self._home.met_before(rows).cpu().numpy()
 
     def features(self, rows: IntArray) -> FloatArray:
-        parts = [U for _, U in self._home.chunks(rows)]
-        return joined(parts).reshape(len(rows), self._home.old.shape[1]).cpu().numpy()
+        features = np.empty((len(rows), self._home.old.shape[1]), np.float32)
+        for part, U in self._home.chunks(rows):
+            features[part] = U.cpu().numpy()
+        return features
 
     def nearest_old(self, rows: IntArray) -> IntArray:
         space = self._home

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag, one_hot
 
+from cual.data.scratch import Scratch
 from cual.types import IntArray
 
 BLOCK = 2048
@@ -31,8 +32,54 @@ class Nearest:
     def joined(cls, parts: Sequence["Nearest"]) -> "Nearest":
         return cls(torch.cat([part.voters for part in parts]), torch.cat([part.weights for part in parts]))
 
-    def take(self, rows: Tensor) -> "Nearest":
-        return Nearest(self.voters[rows], self.weights[rows])
+
+class PoolNearest:
+    """The neighbours of every row of a pool: in memory while they are few, else in a temporary file.
+
+    Parameters
+    ----------
+    rows
+        How many rows there will be.
+    keep_bytes
+        How many bytes stay in memory.
+    """
+
+    def __init__(self, rows: int, keep_bytes: int) -> None:
+        self._rows = rows
+        self._keep_bytes = keep_bytes
+        self._filled = 0
+        self._kept: Nearest | None = None
+        self._away: tuple[Scratch, Scratch] | None = None
+        self._device = torch.device("cpu")
+
+    def append(self, nearest: Nearest) -> None:
+        """Add the neighbours of the next rows."""
+        if not self._filled:
+            self._begin(nearest)
+        if self._away is not None:
+            for scratch, part in zip(self._away, (nearest.voters, nearest.weights), strict=True):
+                scratch.append(part.cpu().numpy())
+        elif self._kept is not None:
+            rows = slice(self._filled, self._filled + len(nearest.voters))
+            self._kept.voters[rows], self._kept.weights[rows] = nearest.voters, nearest.weights
+        self._filled += len(nearest.voters)
+
+    def _begin(self, first: Nearest) -> None:
+        shape, self._device = (self._rows, first.voters.shape[1]), first.weights.device
+        if 8 * shape[0] * shape[1] > self._keep_bytes:
+            self._away = Scratch(shape[1], np.int32), Scratch(shape[1], np.float32)
+        else:
+            voters = torch.empty(shape, dtype=torch.int32, device=self._device)
+            self._kept = Nearest(voters, torch.empty(shape, device=self._device))
+
+    def take(self, rows: IntArray | slice) -> Nearest:
+        """The neighbours of some rows."""
+        if self._away is not None:
+            voters, weights = (torch.from_numpy(part[rows]).to(self._device) for part in self._away)
+            return Nearest(voters.long(), weights)
+        assert self._kept is not None
+        at = rows if isinstance(rows, slice) else torch.from_numpy(rows).to(self._device)
+        return Nearest(self._kept.voters[at].long(), self._kept.weights[at])
 
 
 class Neighbours:

@@ -47,7 +47,8 @@ class PrototypeOptions:
     false_alarms: float = 0.05
     """Share of known samples that `Agent.novelty` may put above `Agent.threshold`."""
     keep_bytes: int = 2**28
-    """Whitened pools up to this size are kept; larger ones are whitened again when needed."""
+    """Whitened pools up to this size are kept; larger ones are whitened again when needed. Neighbours of a pool
+    beyond this size lie in a temporary file."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
-from cual.data.pool import Pool
+from cual.data.pool import Pool, chunks
 from cual.errors import TooFewSamples
 from cual.heads import Whitens
 from cual.learners.base import Knowledge
-from cual.learners.prototypes.neighbours import Nearest, Neighbours
+from cual.learners.prototypes.neighbours import Nearest, Neighbours, PoolNearest
 from cual.learners.prototypes.options import PrototypeOptions
 from cual.seeds import generator
 from cual.types import IntArray
@@ -112,8 +112,8 @@ class Space:
         self._device = agent.device
         self._part = part
         self.old = normalize(self._head.whitened_means()[: len(agent.names)], dim=1)
+        self._fits = len(pool) * self.old.shape[1] * 4 <= part.keep_bytes
         self._kept: Tensor | None = None
-        every = np.arange(len(pool))
         self.anchors = self._chosen_anchors(agent)
         known = agent.replay.samples()
         self._known = self.directions(known.X.float())
@@ -121,10 +121,12 @@ class Space:
         held_out = self.directions(agent.validation.X)
         anchors = torch.cat([U for _, U in self.chunks(self.anchors)])
         self.neighbours = Neighbours(self.anchors, anchors, self._known, known.y, part.neighbours)
-        self._nearest = Nearest.joined([self.neighbours.of(U, every[rows]) for rows, U in self.chunks(every)])
-        around, of_known = self._nearest_to(self.anchors), self.neighbours.of(held_out)
+        self._nearest = PoolNearest(len(pool), part.keep_bytes)
+        for rows, U in self.chunks():
+            self._nearest.append(self.neighbours.of(U, np.arange(rows.start, rows.stop)))
+        around, of_known = self._nearest.take(self.anchors), self.neighbours.of(held_out)
         walk = self.neighbours.walk(around, part.walk)
-        strange = self.neighbours.walked(self._nearest, walk, part.walk)
+        strange = self._walked(walk)
         strange[torch.from_numpy(self.anchors).to(strange.device)] = walk
         scale = Scale.of(_logit(self.neighbours.walked(of_known, walk, part.walk)))
         self._strange = scale.deviations(_logit(strange))
@@ -146,50 +148,56 @@ class Space:
         self.stranger = _stranger(self.sharpness * cosines, y) / self.sharpness
         """The cosine that a class which nobody has named yet is given to every sample."""
 
+    def _walked(self, walk: Tensor) -> Tensor:
+        """The chance that a walk ends by itself, for every row of the pool; `walk` is that of the anchors."""
+        parts = chunks(len(self._pool), 4 * self._part.neighbours)
+        walked = [self.neighbours.walked(self._nearest.take(rows), walk, self._part.walk) for rows in parts]
+        return torch.cat(walked)
+
     def _chosen_anchors(self, agent: Knowledge) -> IntArray:
         """Rows that represent the pool: all; of a large pool the most novel ones, and others at random."""
         n, most = len(self._pool), self._part.anchors
-        rng = generator(agent.seed, agent.version + 1, 0, "anchors")
-        order = rng.permutation(n)
         if n <= most:
             return np.arange(n)
         detector = KnownSpace(self._head, agent, self._part)
-        novelty = torch.cat([detector.novelty(X) for _, X in self._pool.chunks(np.arange(n), self._device)])
+        novelty = torch.cat([detector.novelty(X) for _, X in self._features()])
         novel = novelty.topk(most // 2).indices.cpu().numpy()
+        rng = generator(agent.seed, agent.version + 1, 0, "anchors")
+        order = rng.permutation(n)[:most].copy()
         others = order[~np.isin(order, novel)][: most - len(novel)]
         return np.sort(np.concatenate([novel, others]))
 
     def directions(self, X: Tensor) -> Tensor:
         return normalize(self._head.whiten(X), dim=1)
 
-    def chunks(self, rows: IntArray) -> Iterator[tuple[slice, Tensor]]:
-        """Directions of pool rows, in chunks."""
-        if self._kept is None and len(self._pool) * self.old.shape[1] * 4 <= self._part.keep_bytes:
-            every = np.arange(len(self._pool))
-            self._kept = torch.cat([self.directions(X) for _, X in self._pool.chunks(every, self._device)])
+    def _features(self, rows: IntArray | None = None) -> Iterator[tuple[slice, Tensor]]:
+        """Features in chunks; where directions are not kept, in chunks for what is made of each row."""
+        classes, width = self.old.shape
+        made = max(width, 4 * (classes + self._part.neighbours))
+        return self._pool.chunks(rows, self._device, 0 if self._fits else made)
+
+    def chunks(self, rows: IntArray | None = None) -> Iterator[tuple[slice, Tensor]]:
+        """Directions of pool rows, or of all, in chunks."""
+        if self._fits and self._kept is None:
+            self._kept = torch.cat([self.directions(X) for _, X in self._features()])
         if self._kept is not None:
-            if np.array_equal(rows, np.arange(len(self._kept))):
-                yield slice(0, len(rows)), self._kept  # no copy
+            if rows is None or np.array_equal(rows, np.arange(len(self._kept))):
+                yield slice(0, len(self._kept)), self._kept  # no copy
             else:
                 yield slice(0, len(rows)), self._kept[torch.from_numpy(rows).to(self._device)]
             return
-        for part, X in self._pool.chunks(rows, self._device):
+        for part, X in self._features(rows):
             yield part, self.directions(X)
 
     def seen(self) -> Iterator[Seen]:
         """The pool, in chunks."""
-        every = np.arange(len(self._pool))
-        for part, U in self.chunks(every):
-            rows = every[part]
-            yield Seen(U, U @ self.old.T, self._nearest_to(rows), self.strangeness(rows))
+        for rows, U in self.chunks():
+            yield Seen(U, U @ self.old.T, self._nearest.take(rows), self._strange[rows])
 
     def look(self, rows: IntArray) -> Seen:
         """Some rows of the pool."""
-        U = torch.cat([U for _, U in self.chunks(rows)])
-        return Seen(U, U @ self.old.T, self._nearest_to(rows), self.strangeness(rows))
-
-    def _nearest_to(self, rows: IntArray) -> Nearest:
-        return self._nearest.take(torch.from_numpy(rows).to(self._device))
+        U = joined([U for _, U in self.chunks(rows)]).reshape(len(rows), self.old.shape[1]).to(self._device)
+        return Seen(U, U @ self.old.T, self._nearest.take(rows), self.strangeness(rows))
 
     def strangeness(self, rows: IntArray) -> Tensor:
         """How strange the surroundings of pool rows are, in deviations of known samples."""
