@@ -40,7 +40,7 @@ test-postgres: $(INSTALLED)  ## the service on a real PostgreSQL (installed with
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "postgres and not slow" -n 2 --dist loadfile
 
 test-ray: $(INSTALLED)  ## embedding and streams on Ray clusters of two nodes, which are killed
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m ray tests/bridges
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "ray and not slow" tests/bridges
 
 test-label-studio: $(INSTALLED) $(STUDIO)/.installed  ## the bridge to a real Label Studio (installs it: 1 GB)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m label_studio

@@ -115,3 +115,19 @@ def test_fre_does_not_depend_on_how_rows_are_chunked(features, monkeypatch):
     whole = FRE().distances(X, subspaces)
     monkeypatch.setattr("cual.uncertainty.base.CPU_CHUNK", 4 * 120 * 16)
     assert torch.allclose(FRE().distances(X, subspaces), whole, rtol=1e-4)
+
+
+def test_distances_do_not_depend_on_where_a_model_lies_in_memory() -> None:
+    """A model that was read from a file lies elsewhere than one that was fitted, and gives the same bits."""
+    rng = torch.Generator().manual_seed(0)
+    X = torch.randn(300, 64, generator=rng)
+    models = [ClassSubspace.fit(torch.randn(20, 64, generator=rng) + c) for c in range(3)]
+
+    def moved(tensor, by):
+        place = torch.empty(tensor.numel() + by, dtype=tensor.dtype)[by:].view(tensor.shape)
+        return place.copy_(tensor)
+
+    expected = FRE().distances(X, models)
+    for by in (1, 2, 3):
+        again = [ClassSubspace.from_state({k: moved(v, by) for k, v in m.state().items()}) for m in models]
+        assert torch.equal(FRE().distances(X, again), expected)

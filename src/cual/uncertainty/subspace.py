@@ -109,7 +109,10 @@ class ClassSubspace:
         centre = means.mean(dim=0)
         means = means - centre
         lengths = torch.linalg.vector_norm(means, dim=1).square()
-        offsets = [-(model.components @ mean) for model, mean in zip(models, means, strict=True)]
+        # In float64: the last bits of a float32 product of matrix and vector depend on where the matrix lies.
+        offsets = [
+            -(m.components.double() @ mean.double()).float() for m, mean in zip(models, means, strict=True)
+        ]
         squares = torch.empty(len(X), len(models), device=X.device)
         p = X.new_empty(0, dtype=torch.float32)
         for rows in row_chunks(X, X.shape[1] + max(model.k for model in models)):
