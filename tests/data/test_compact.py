@@ -99,3 +99,16 @@ def test_a_saved_pool_has_its_ids(tmp_path, ids):
     pool = Pool(np.eye(2), ids=ids)
     pool.save(tmp_path / "pool")
     assert Pool.load(tmp_path / "pool").ids == ((0, 1) if ids is None else tuple(ids))
+
+
+@pytest.mark.parametrize("values", [["a", "bc", "d"], [5, 3, 9], [0, 1, 2]])
+def test_a_column_is_indexed_by_arrays_as_an_array_is(values: list):
+    column, array = Column(values), np.array(values)
+    for index in (np.array([2, 0, -1]), np.array([True, False, True]), np.array([], dtype=np.int64)):
+        found = column[index]
+        assert isinstance(found, np.ndarray)
+        assert found.tolist() == array[index].tolist()
+    assert column[np.int64(1)] == values[1]
+    assert column[np.array(2)] == values[2]
+    with pytest.raises(IndexError):
+        column[np.array([3])]

@@ -148,6 +148,8 @@ def _joined(stores: Sequence[Store]) -> Store:
 class Column(Sequence[T_co]):
     """A column that behaves like the tuple of its values; 0 … n−1 and nothing but None take no room.
 
+    Indexed by an array, it gives an array, as one would.
+
     >>> names = Column(["a.jpg", "b.jpg"])
     >>> names, names[1], names == ["a.jpg", "b.jpg"]
     (('a.jpg', 'b.jpg'), 'b.jpg', True)
@@ -176,7 +178,11 @@ class Column(Sequence[T_co]):
     def __getitem__(self, index: int) -> T_co: ...
     @overload
     def __getitem__(self, index: slice) -> Self: ...
-    def __getitem__(self, index: int | slice) -> Any:
+    @overload
+    def __getitem__(self, index: AnyArray) -> AnyArray: ...
+    def __getitem__(self, index: int | slice | AnyArray) -> Any:
+        if isinstance(index, np.ndarray) and index.ndim:
+            return np.array([self[row] for row in np.arange(len(self))[index].tolist()])
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
             if step == 1:

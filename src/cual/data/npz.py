@@ -63,7 +63,7 @@ def write_npz(path: Path, table: Table) -> None:
     if table.y is not None:
         arrays["y"] = table.y
     if table.ids is not None:
-        arrays["ids"] = table.ids
+        arrays["ids"] = np.asarray(table.ids)
     if table.class_names is not None:
         arrays["class_names"] = np.array(table.class_names)
     if table.encoder is not None:
