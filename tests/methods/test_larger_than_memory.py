@@ -65,10 +65,10 @@ def ordinary(agent) -> Adaptation:
 def test_chunks_on_disk_lead_to_the_same_questions_labels_and_head(agent, folder, ordinary, rows, monkeypatch):
     """Decisions and all that is learned are equal, bit by bit. Scores may differ in their last bits: how a
     product of matrices is rounded depends on how many rows it has."""
-    monkeypatch.setattr("cual.data.pool.CHUNK_BYTES", rows * 4 * 512)
+    monkeypatch.setattr("cual.data.pool.CHUNK_BYTES", rows * 16 * 512)
     monkeypatch.setattr("cual.loop.rounds.KEPT_ROWS", 0)
     pool = Pool.of(FeaturesFolder.open(folder).table())
-    assert len(list(pool.chunks(width=512))) > 3
+    assert len(list(pool.chunks(width=4 * 512))) > 3
     task = adapted(lean(agent), pool)
     assert task.answers == ordinary.answers
     assert task.pseudo_labels == ordinary.pseudo_labels

@@ -16,7 +16,7 @@ from cual.data.pool import Pool, chunks
 from cual.errors import TooFewSamples
 from cual.heads import Whitens
 from cual.learners.base import Knowledge
-from cual.learners.prototypes.neighbours import Nearest, Neighbours, PoolNearest
+from cual.learners.prototypes.neighbours import BLOCK, Nearest, Neighbours, PoolNearest
 from cual.learners.prototypes.options import PrototypeOptions
 from cual.seeds import generator
 from cual.types import IntArray
@@ -160,7 +160,9 @@ class Space:
         if n <= most:
             return np.arange(n)
         detector = KnownSpace(self._head, agent, self._part)
-        novelty = torch.cat([detector.novelty(X) for _, X in self._features()])
+        at_once = n if self._fits else BLOCK  # in rows, whose cosines to all known samples are held
+        parts = (part for _, X in self._features() for part in X.split(at_once))
+        novelty = torch.cat([detector.novelty(X) for X in parts])
         novel = novelty.topk(most // 2).indices.cpu().numpy()
         rng = generator(agent.seed, agent.version + 1, 0, "anchors")
         order = rng.permutation(n)[:most].copy()
@@ -171,9 +173,12 @@ class Space:
         return normalize(self._head.whiten(X), dim=1)
 
     def _features(self, rows: IntArray | None = None) -> Iterator[tuple[slice, Tensor]]:
-        """Features in chunks; where directions are not kept, in chunks for what is made of each row."""
+        """Features in chunks; where directions are not kept, with room for all that is made of them.
+
+        Several tables are: as wide as directions, or with a column for each class and neighbour.
+        """
         classes, width = self.old.shape
-        made = max(width, 4 * (classes + self._part.neighbours))
+        made = 4 * max(width, 4 * (classes + self._part.neighbours))
         return self._pool.chunks(rows, self._device, 0 if self._fits else made)
 
     def chunks(self, rows: IntArray | None = None) -> Iterator[tuple[slice, Tensor]]:
@@ -209,7 +214,8 @@ class Space:
             return torch.zeros(len(rows))
         nearer = [
             (U @ self._remembered.T).max(dim=1).values > (U @ self._known.T).max(dim=1).values
-            for _, U in self.chunks(rows)
+            for _, directions in self.chunks(rows)
+            for U in directions.split(4 * BLOCK)
         ]
         return joined(nearer).float()
 
