@@ -4,11 +4,10 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from cual import options
-from cual.uncertainty.base import Finder, uncertainties
+from cual.uncertainty.base import Finder, columns, uncertainties
 from cual.uncertainty.nearest import NearestSubspace
 from cual.uncertainty.subspace import ClassSubspace
 
@@ -54,7 +53,7 @@ class FRE:
 
     def distances(self, X: Tensor, models: Sequence[ClassSubspace]) -> Tensor:
         """FREₘ(u) of each row u of `X` to each class m, (n, len(models))."""
-        return ClassSubspace.fre_to_each(X, models) if models else X.new_zeros(len(X), 0, dtype=torch.float32)
+        return columns([subspace.fre(X) for subspace in models], X)
 
     def nearest(self, models: Sequence[ClassSubspace]) -> Finder | None:
         """Finds the class with the least FRE by bounds, where classes are many."""

@@ -1,6 +1,6 @@
 """The principal subspace of one class: its fit, and FRE (eq. 3). Scores live elsewhere."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -96,36 +96,6 @@ class ClassSubspace:
         cancelled = (squares < 0).nonzero().squeeze(1)
         for rows in cancelled.split(256):
             squares[rows] = self._residual_square(X[rows])
-        return squares.sqrt_()
-
-    @staticmethod
-    def fre_to_each(X: Tensor, models: "Sequence[ClassSubspace]") -> Tensor:
-        """FRE of each row of `X` to each class, (n, len(models)): one pass over `X` for all.
-
-        Let u' and m be a sample and a class mean less the mean of all means. Then ‖v‖² = ‖u'‖² − 2 u'·m + ‖m‖²
-        and Wv = Wu' − Wm: no class needs a v of its own. What this rounds away grows with ‖u'‖² + ‖m‖².
-        """
-        means = torch.stack([model.mean for model in models])
-        centre = means.mean(dim=0)
-        means = means - centre
-        lengths = torch.linalg.vector_norm(means, dim=1).square()
-        # In float64: the last bits of a float32 product of matrix and vector depend on where the matrix lies.
-        offsets = [
-            -(m.components.double() @ mean.double()).float() for m, mean in zip(models, means, strict=True)
-        ]
-        squares = torch.empty(len(X), len(models), device=X.device)
-        p = X.new_empty(0, dtype=torch.float32)
-        for rows in row_chunks(X, X.shape[1] + max(model.k for model in models)):
-            u = (X[rows] - centre).float()
-            length = torch.linalg.vector_norm(u, dim=1).square()[:, None] + lengths
-            square = torch.addmm(length, u, means.T, alpha=-2)
-            for j, (model, offset) in enumerate(zip(models, offsets, strict=True)):
-                torch.addmm(offset, u, model.components.T, out=p.resize_(len(u), model.k))
-                square[:, j] -= torch.linalg.vector_norm(p, dim=1).square()
-            squares[rows] = torch.where(square < CANCELLED * length, -1.0, square)
-        for j, model in enumerate(models):
-            for rows in (squares[:, j] < 0).nonzero().squeeze(1).split(256):
-                squares[rows, j] = model._residual_square(X[rows])
         return squares.sqrt_()
 
     def projections(self, X: Tensor) -> Iterator[tuple[slice, Tensor, Tensor]]:
