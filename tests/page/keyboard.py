@@ -48,7 +48,7 @@ def label_everything(window: Any, truth: Sequence[str]) -> int:
 
 def tab_to(window: Any, text: str) -> None:
     """Press Tab until the control with this text has the focus."""
-    window.wait("(text) => document.body.innerText.includes(text)", text)
+    window.wait("(text) => document.body?.innerText.includes(text)", text)
     for _ in range(60):
         if text in window.page.evaluate(
             "document.activeElement === document.body ? '' : document.activeElement.innerText"

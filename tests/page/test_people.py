@@ -25,7 +25,7 @@ def test_a_stranger_gets_the_door(service: Any, window: Callable[..., Any]) -> N
     address = service.person("Dora", "annotator")
     seen.page.fill("input[name=token]", address)
     seen.page.keyboard.press("Enter")
-    seen.wait("() => document.body.innerText.includes('Adaptations')")
+    seen.wait("() => document.body?.innerText.includes('Adaptations')")
     again = window(address)  # works once
     assert "has been used already" in again.page.inner_text("body")
     seen.page.get_by_role("button", name="Sign out").press("Enter")
@@ -134,7 +134,7 @@ def test_an_administrator_begins_with_what_is_there(service: Any, admin: Any) ->
     admin.wait("() => document.querySelector('.status')?.innerText.includes('of 12 labels spent')")
     admin.page.get_by_role("button", name="Stop asking").press("Enter")
     admin.page.get_by_role("button", name="Ask no more").press("Enter")
-    admin.wait("() => document.body.innerText.includes('No more questions')")
+    admin.wait("() => document.body?.innerText.includes('No more questions')")
     admin.open("/")
     form = admin.page.get_by_role("region", name="New pool")
     form.get_by_label("Name").fill("Sent from the page")
