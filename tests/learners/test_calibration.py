@@ -217,7 +217,7 @@ def test_what_wins_a_sample_is_decided_before_sureness_is_measured() -> None:
     short.learn(accepted, 0)
     home = Space(known.head, known, Pool(pool), part)
     competition = Competition(part, home, accepted, short.learning(), known.head.counts[:OLD])
-    (seen,) = home.seen()
+    ((_, seen),) = home.map_seen(lambda seen: seen)
     logits = competition.logits(seen, competition.refined())
     numbers = [*range(OLD), 8, 9, 10, -1]
     expected = []

@@ -194,7 +194,7 @@ def test_shares_are_the_softmax_of_fair_cosines_strangeness_odds_and_votes(optio
     part = Prototypes(**options)
     known, pool, y = blurred()
     home = Space(known.head, known, Pool(pool), part)
-    (seen,) = home.seen()
+    ((_, seen),) = home.map_seen(lambda seen: seen)
     U = seen.directions
     around = seen.nearest
     assert around.voters.shape[1] == part.neighbours
@@ -242,7 +242,7 @@ def test_prototypes_are_refined_by_what_they_win(options: dict[str, Any]) -> Non
     home = Space(known.head, known, Pool(pool), part)
     accepted = named(y)
     competition = Competition(part, home, accepted, np.array([1]), known.head.counts[:2])
-    (seen,) = home.seen()
+    ((_, seen),) = home.map_seen(lambda seen: seen)
     U = seen.directions.double().numpy()
     n = len(U)
     count = float(known.head.counts[1])
@@ -483,7 +483,7 @@ def test_a_large_pool_is_represented_by_its_anchors(world: World) -> None:
     scored = short.score(np.arange(len(world.pool)))
     assert (scored.classes == truth(world)).mean() > 0.9
     home = space(world, anchors=25)
-    voters = torch.cat([seen.nearest.voters for seen in home.seen()])
+    voters = torch.cat([voters for _, voters in home.map_seen(lambda seen: seen.nearest.voters)])
     assert len(home.anchors) == 25
     assert int(voters.max()) < 25 + len(agent(world).replay.y)
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot, pad
 
 from cual.registry import Registry
 
@@ -23,7 +24,7 @@ class Samples:
     X
         Features (n, d), of any floating type.
     y
-        Class numbers (n,) int64, or soft targets (n, classes) whose rows sum to one.
+        Class numbers (n,) int64, or soft targets (n, classes); what a row sums to is what the sample counts.
     """
 
     X: Tensor
@@ -74,11 +75,19 @@ class Lesson:
         """
         replay = self.replay
         if self.old is not None and len(self.old):
-            replay = Samples(torch.cat([replay.X, self.old.X]), torch.cat([replay.y, self.old.y]))
+            targets = [replay.y, self.old.y]
+            if any(y.is_floating_point() for y in targets):
+                targets = [_soft(y, self.n_classes) for y in targets]
+            replay = Samples(torch.cat([replay.X, self.old.X]), torch.cat(targets))
         all_three = zip((self.queried, self.pseudo, replay), self.weights, strict=True)
         present = [(samples, weight) for samples, weight in all_three if len(samples) and weight > 0]
         total = sum(weight for _, weight in present)
         return [(samples, weight / total) for samples, weight in present]
+
+
+def _soft(y: Tensor, n_classes: int) -> Tensor:
+    """Targets (n, n_classes), whatever they were."""
+    return pad(y, (0, n_classes - y.shape[1])) if y.is_floating_point() else one_hot(y, n_classes).float()
 
 
 class Head(Protocol):

@@ -23,6 +23,7 @@ Layers = tuple[tuple[Tensor, Tensor], ...]
 
 ALIGNMENT = 16  # floats: each tensor starts on a cache line, wherever it came from, so BLAS repeats its bits
 PROGRESS_CALLS = 100
+PART = 1e-3  # targets that sum to one but for so much are of samples that count in full
 EAGER_STEPS = 3  # on a GPU: steps taken before one is recorded, so that libraries have set themselves up
 MIN_RECORDED = 100  # on a GPU: fewer steps than this are not worth recording
 
@@ -142,6 +143,7 @@ class Step:
         self.adam_steps = X.new_zeros(())
         self.row = self.rows.new_empty(1, batch)
         self.target = X.new_empty(batch, targets.shape[1])
+        self.in_part = bool(((targets.sum(dim=1) - 1).abs() > PART).any())
         widths = [X.shape[1], *(len(bias) for _, bias in layers)]
         self.values = [X.new_empty(batch, width) for width in widths]
         self.errors = [X.new_empty(batch, width) for width in widths[1:]]
@@ -165,8 +167,13 @@ class Step:
             torch.addmm(bias, self.values[i], weight.t(), out=self.values[i + 1])
 
     def _backward(self) -> None:
-        """The gradient of the cross-entropy at the logits is (softmax - target) times the sample's weight."""
+        """The gradient of the cross-entropy at the logits is (softmax - target) times the sample's weight.
+
+        Of a sample that counts in part, the target sums to that part.
+        """
         torch.softmax(self.values[-1], 1, out=self.errors[-1])
+        if self.in_part:
+            self.errors[-1].mul_(self.target.sum(dim=1, keepdim=True))
         self.errors[-1].sub_(self.target).mul_(self.weights)
         for i in reversed(range(len(self.layers))):
             torch.mm(self.errors[i].t(), self.values[i], out=self.gradients[i][0])

@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from cual.acquisition.base import Holdings
 from cual.data.labels import ClassNames
@@ -65,6 +66,8 @@ class Accepted:
     classes: IntArray
     human: IntArray
     """1 where a person said so, 0 where it is a pseudo-label."""
+    weights: FloatArray | None = None
+    """How sure each label is, 0 … 1, where several people were asked; else all count in full."""
 
     @classmethod
     def nothing(cls) -> "Accepted":
@@ -76,7 +79,8 @@ class Accepted:
 
     def take(self, places: IntArray) -> "Accepted":
         """Some of it, in this order."""
-        return Accepted(self.rows[places], self.classes[places], self.human[places])
+        weights = None if self.weights is None else self.weights[places]
+        return Accepted(self.rows[places], self.classes[places], self.human[places], weights)
 
     def of(self, human: bool, novel_from: int) -> tuple[IntArray, IntArray]:
         """Rows and classes of the novel samples from people, or of the novel pseudo-labels."""
@@ -91,6 +95,16 @@ class Accepted:
         """Queried samples that turned out to be of old classes."""
         chosen = (self.human == 1) & (self.classes < novel_from)
         return self.rows[chosen], self.classes[chosen]
+
+
+def samples_of(pool: Pool, accepted: Accepted, device: torch.device, n_classes: int, first: int = 0) -> Samples:
+    """What a head learns from: class numbers from `first` on; of answers that weigh less, targets that do."""
+    classes = torch.from_numpy(accepted.classes - first).to(device)
+    X = pool.take(accepted.rows, device)
+    if accepted.weights is None or not accepted.human.any():
+        return Samples(X, classes)
+    weights = torch.from_numpy(accepted.weights).to(device)
+    return Samples(X, one_hot(classes, n_classes) * weights[:, None])
 
 
 class ShortTerm(Protocol):
@@ -151,6 +165,15 @@ class TellsInShort(Protocol):
 
         Of rows that are taken for an old class, that is the likeliest one.
         """
+        ...
+
+
+@runtime_checkable
+class TellsMargins(Protocol):
+    """A_s that tells by how much the class which pool rows are taken for beats all others."""
+
+    def margins(self, rows: IntArray) -> FloatArray:
+        """The higher, the surer."""
         ...
 
 
@@ -235,18 +258,18 @@ def long_term_lesson(agent: Knowledge, pool: Pool, accepted: Accepted, n_classes
     """What the long-term head learns from (eq. 4): novel answers, pseudo-labels, replay and old answers."""
     n_old = len(agent.names)
 
-    def samples(rows: IntArray, classes: IntArray) -> Samples:
-        return Samples(pool.take(rows, agent.device), torch.from_numpy(classes).to(agent.device))
+    def samples(chosen: BoolArray) -> Samples:
+        return samples_of(pool, accepted.only(chosen), agent.device, n_classes)
 
     unlabelled = None
     if isinstance(agent.head, TakesUnlabelled):
         unlabelled = pool.take(np.setdiff1d(np.arange(len(pool)), accepted.rows), agent.device)
     return Lesson(
         n_classes,
-        queried=samples(*accepted.of(True, n_old)),
-        pseudo=samples(*accepted.believed()),
+        queried=samples((accepted.human == 1) & (accepted.classes >= n_old)),
+        pseudo=samples(accepted.human == 0),
         replay=agent.replay.samples(),
-        old=samples(*accepted.old(n_old)),
+        old=samples((accepted.human == 1) & (accepted.classes < n_old)),
         unlabelled=unlabelled,
     )
 
@@ -277,7 +300,7 @@ def head_probabilities(
     head: Head, pool: Pool, rows: IntArray, device: torch.device, alive: list[int] | None = None
 ) -> FloatArray:
     """What a head makes of pool rows, of all classes or of those `alive`."""
-    parts = [head.logits(X) for _, X in pool.chunks(rows, device)]
+    parts = [logits for _, logits in pool.map(head.logits, rows, device)]
     logits = torch.cat(parts) if parts else torch.empty(0, head.n_classes)
     return softmax(logits if alive is None else logits[:, alive])
 

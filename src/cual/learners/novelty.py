@@ -1,6 +1,7 @@
 """A_s of the paper: S⁰, then Sⁱ (eq. 2), on models of the classes. Whom to ask is decided elsewhere."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from cual.learners.base import (
     ShortTerm,
     head_probabilities,
     learners,
+    samples_of,
 )
 from cual.seeds import generator
 from cual.storage import section
@@ -73,6 +75,27 @@ class Novelty:
         return ByScore(novelty, agent.validation.X, stds)
 
 
+@dataclass(frozen=True)
+class ToNovel:
+    """m = A_s(u) among the novel classes that are alive, and the distance to it: eq. 2's denominator."""
+
+    uncertainty: Uncertainty[Any]
+    head: Linear
+    models: Mapping[int, ClassModel]
+    n_old: int
+
+    def __call__(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        logits = self.head.logits(X)
+        alive = torch.tensor(sorted(self.models), device=X.device)
+        classes = alive[logits[:, alive - self.n_old].argmax(dim=1)]
+        distance = torch.empty(len(X), device=X.device)
+        for c, model in self.models.items():
+            mine = (classes == c).nonzero().flatten()
+            if len(mine):
+                distance[mine] = self.uncertainty.distances(X[mine], [model])[:, 0]
+        return classes, distance
+
+
 class NoveltyLearner:
     """S⁰ before a novel class is known, then Sⁱ (eq. 2), routed by a linear head over the novel classes."""
 
@@ -93,10 +116,12 @@ class NoveltyLearner:
         if len(self._s0):
             return
         every, find = np.arange(len(self._pool)), nearest_of(self._part.uncertainty, self._agent.models)
-        nearest = [find(X) for _, X in self._pool.chunks(every, self._agent.device)]
-        self._s0 = torch.cat([distances for distances, _ in nearest])
-        self._nearest = torch.cat([classes for _, classes in nearest]).cpu()
         self._validation_s0 = find(self._agent.validation.X)[0]
+        s0 = self._validation_s0.new_empty(len(every))
+        self._nearest = torch.empty(len(every), dtype=torch.int64)
+        for rows, (distances, classes) in self._pool.map(find, every, self._agent.device):
+            s0[rows], self._nearest[rows] = distances, classes.cpu()
+        self._s0 = s0
 
     def score(self, rows: IntArray, last: bool = False) -> Scored:
         del last
@@ -107,43 +132,31 @@ class NoveltyLearner:
             return Scored(numerators.cpu().numpy(), np.full(len(rows), unknown), self._validation_s0)
         floor = self._part.floor * float(self._validation_s0.mean())
         routed, novel = torch.empty(len(rows), dtype=torch.int64), torch.empty_like(numerators)
-        for part, X in self._pool.chunks(rows, self._agent.device):
-            classes, novel[part] = self._to_novel(X)
-            routed[part] = classes.cpu()
-        _, validation_novel = self._to_novel(self._agent.validation.X)
+        to_novel = ToNovel(self._part.uncertainty, self._head, self._models, self._n_old)
+        for part, (classes, distances) in self._pool.map(to_novel, rows, self._agent.device):
+            routed[part], novel[part] = classes.cpu(), distances
+        _, validation_novel = to_novel(self._agent.validation.X)
         scores = si(numerators, novel, floor)
         return Scored(scores.cpu().numpy(), routed.numpy(), si(self._validation_s0, validation_novel, floor))
 
-    def _to_novel(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """m = A_s(u) among the novel classes that are alive, and the distance to it: eq. 2's denominator."""
-        logits = self._head.logits(X)
-        alive = torch.tensor(sorted(self._models), device=X.device)
-        classes = alive[logits[:, alive - self._n_old].argmax(dim=1)]
-        distance = torch.empty(len(X), device=X.device)
-        for c, model in self._models.items():
-            mine = (classes == c).nonzero().flatten()
-            if len(mine):
-                distance[mine] = self._part.uncertainty.distances(X[mine], [model])[:, 0]
-        return classes, distance
-
     def learn(self, accepted: Accepted, round: int) -> None:
         """Train A_s on all that is accepted, and estimate the novel classes' models anew."""
-        human, pseudo = (self._samples(*accepted.of(h, self._n_old)) for h in (True, False))
+        novel = accepted.only(accepted.classes >= self._n_old)
         present = np.unique(accepted.classes[accepted.classes >= self._n_old]).tolist()
         self._models = {c: self._fit(accepted.rows[accepted.classes == c]) for c in present}
         if not present:
             return
         n_classes = max(max(present) + 1 - self._n_old, self._head.n_classes)
-        empty = Samples(human.X[:0], human.y[:0])
+        human, pseudo = (self._samples(novel.only(novel.human == said), n_classes) for said in (1, 0))
+        empty = Samples(pseudo.X[:0], pseudo.y[:0])
         rng = generator(self._agent.seed, self._agent.version + 1, round, "short-term head")
         self._head = self._head.learn(Lesson(n_classes, human, pseudo, empty), rng)
 
     def _fit(self, rows: IntArray) -> ClassModel:
         return self._part.uncertainty.fit(self._pool.take(rows, self._agent.device))
 
-    def _samples(self, rows: IntArray, classes: IntArray) -> Samples:
-        y = torch.from_numpy(classes - self._n_old).to(self._agent.device)
-        return Samples(self._pool.take(rows, self._agent.device), y)
+    def _samples(self, accepted: Accepted, n_classes: int) -> Samples:
+        return samples_of(self._pool, accepted, self._agent.device, n_classes, first=self._n_old)
 
     def probabilities(self, rows: IntArray) -> FloatArray:
         """What the long-term head of the agent makes of the rows."""

@@ -9,6 +9,7 @@ from cual.uncertainty.base import (
     Warns,
     nearest_of,
     uncertainties,
+    warn_about,
 )
 from cual.uncertainty.fre import FRE
 from cual.uncertainty.knn import KNN, ClassSamples
@@ -36,5 +37,6 @@ __all__ = [
     "si",
     "t_inner",
     "uncertainties",
+    "warn_about",
     "zones",
 ]

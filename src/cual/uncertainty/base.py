@@ -55,6 +55,12 @@ class Warns(Protocol):
         ...
 
 
+def warn_about(uncertainty: Uncertainty[Any], models: Sequence[Any]) -> None:
+    """Let an uncertainty that knows when its models cannot work say so."""
+    if isinstance(uncertainty, Warns):
+        uncertainty.warn_about(models)
+
+
 Finder = Callable[[Tensor], tuple[Tensor, Tensor]]
 """Of each row, the distance to the nearest of some classes, and which that is; the first of equals."""
 

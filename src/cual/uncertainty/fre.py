@@ -6,9 +6,10 @@ from typing import Any
 
 from torch import Tensor
 
-from cual import options
+from cual import kernels, options
 from cual.uncertainty.base import Finder, columns, uncertainties
 from cual.uncertainty.nearest import NearestSubspace
+from cual.uncertainty.stacked import StackedSubspaces
 from cual.uncertainty.subspace import ClassSubspace
 
 log = logging.getLogger(__name__)
@@ -53,10 +54,14 @@ class FRE:
 
     def distances(self, X: Tensor, models: Sequence[ClassSubspace]) -> Tensor:
         """FREₘ(u) of each row u of `X` to each class m, (n, len(models))."""
+        if StackedSubspaces.pays(X, models):
+            return StackedSubspaces(models).distances(X)
         return columns([subspace.fre(X) for subspace in models], X)
 
     def nearest(self, models: Sequence[ClassSubspace]) -> Finder | None:
-        """Finds the class with the least FRE by bounds, where classes are many."""
+        """Finds the class with the least FRE: on a GPU all are measured at once, else bounds rule many out."""
+        if kernels.usable(models[0].basis) and any(model.k for model in models):
+            return StackedSubspaces(models).nearest
         return NearestSubspace(models) if NearestSubspace.pays(models) else None
 
     def load(self, state: Mapping[str, Tensor]) -> ClassSubspace:

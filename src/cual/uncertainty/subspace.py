@@ -95,7 +95,7 @@ class ClassSubspace:
             squares[rows] = torch.where(square < CANCELLED * norm, -1.0, square)
         cancelled = (squares < 0).nonzero().squeeze(1)
         for rows in cancelled.split(256):
-            squares[rows] = self._residual_square(X[rows])
+            squares[rows] = self.residual_square(X[rows])
         return squares.sqrt_()
 
     def projections(self, X: Tensor) -> Iterator[tuple[slice, Tensor, Tensor]]:
@@ -107,7 +107,8 @@ class ClassSubspace:
             torch.mm(v, self.components.T, out=p.resize_(len(u), self.k))
             yield rows, torch.linalg.vector_norm(v, dim=1).square(), p
 
-    def _residual_square(self, X: Tensor) -> Tensor:
+    def residual_square(self, X: Tensor) -> Tensor:
+        """FRE² of each row of `X` by the residual itself, in float64, (n,) float32."""
         v = X.double() - self.mean
         W = self.components.double()
         v.addmm_(v @ W.T, W, alpha=-1)

@@ -6,6 +6,7 @@ that it is the nearest answer to; known validation samples stand for the others.
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -43,7 +44,7 @@ class Spread:
     @classmethod
     def of(cls, logits: Tensor, shares: Tensor) -> "Spread | None":
         """From logits and shares of the outcomes; None if novel classes win nothing."""
-        won, margins, named = _won(logits)
+        won, margins, named = winning(logits)
         if not bool(named.any()):
             return None
         usual = max(float(margins[named].median()), 1e-6)
@@ -62,14 +63,14 @@ class Spread:
 
     def over(self, logits: Tensor, shares: Tensor) -> Tensor:
         """Shares of the outcomes, those that a novel class wins by how sure that is."""
-        won, margins, named = _won(logits)
+        won, margins, named = winning(logits)
         sure, held = self._sure(margins), shares.gather(1, won[:, None])[:, 0]
         rest = (1 - held).clamp(min=1e-6)
         spread = (shares * ((1 - sure) / rest)[:, None]).scatter(1, won[:, None], sure[:, None])
         return torch.where(named[:, None], spread, shares)
 
 
-def _won(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def winning(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The outcome that wins, its margin over all others together, and whether it is a novel class."""
     best, won = logits.max(dim=1)
     others = logits.scatter(1, won[:, None], -torch.inf).logsumexp(dim=1)
@@ -186,8 +187,14 @@ def _cells(space: Space, answered: IntArray, rows: IntArray) -> Tensor:
     """How many of some rows each answer is the nearest one to, at least one."""
     counts = torch.zeros(len(answered))
     answers = torch.cat([U for _, U in space.chunks(answered)])
-    for _, U in space.chunks(rows):
-        for part in chunks(len(U), len(answered)):
-            nearest = (U[part] @ answers.T).argmax(dim=1)
-            counts += torch.bincount(nearest, minlength=len(answered)).cpu()
+    for _, nearest in space.map(partial(_nearest_counts, answers), rows):
+        counts += nearest
     return counts.clamp(min=1)
+
+
+def _nearest_counts(answers: Tensor, U: Tensor) -> Tensor:
+    """How many of some samples each answer is the nearest one to; both as directions."""
+    counts = torch.zeros(len(answers), dtype=torch.int64)
+    for part in chunks(len(U), len(answers)):
+        counts += torch.bincount((U[part] @ answers.T).argmax(dim=1), minlength=len(answers)).cpu()
+    return counts

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import normalize, pad
 
 from cual.learners.base import Accepted
-from cual.learners.prototypes.neighbours import BLOCK
+from cual.learners.prototypes.neighbours import BLOCK, Neighbours
 from cual.learners.prototypes.options import PrototypeOptions
 from cual.learners.prototypes.space import Seen, Space
 from cual.types import IntArray
@@ -45,6 +45,54 @@ class ClassPrototypes:
     voting: bool
 
 
+@dataclass(frozen=True)
+class Rules:
+    """By which classes compete for samples: what is known of the space and of the classes, without the pool.
+
+    Attributes
+    ----------
+    sharpness, stranger, likeness, neighbours
+        As `Space` has them.
+    n_old, n_novel
+        How many classes there are.
+    unseen
+        Odds of a class that nobody has named, as a logarithm.
+    """
+
+    part: PrototypeOptions
+    neighbours: Neighbours
+    sharpness: float
+    stranger: float
+    likeness: float
+    n_old: int
+    n_novel: int
+    unseen: float
+
+    def logits(self, seen: Seen, prototypes: ClassPrototypes) -> Tensor:
+        """Cosines, strangeness, neighbours and the odds, added up.
+
+        A class that nobody has named yet is everywhere equally near.
+
+        A prototype of few samples is noisy, which is made up for: with ρ the cosine expected of two samples of
+        one class, the cosine to the mean of n samples is expected to be √(ρ / (ρ + (1 − ρ) / n)) of that to the
+        true mean.
+        """
+        part = self.part
+        strange = part.strange_weight * (seen.strange - part.strange_edge)
+        cosines = seen.directions @ (normalize(prototypes.sums, dim=1) * self.fair(prototypes.mass)[:, None]).T
+        logits = self.sharpness * pad(seen.to_old, (0, self.n_novel + 1), value=self.stranger)
+        logits[:, prototypes.columns] = self.sharpness * cosines + strange[:, None]
+        logits[:, -1] += strange + self.unseen if part.none_of_these else -torch.inf
+        logits[:, self.n_old :] += prototypes.odds
+        if prototypes.voting:
+            logits += part.neighbour_weight * self.neighbours.votes(seen.nearest, prototypes.shares)
+        return logits
+
+    def fair(self, mass: Tensor) -> Tensor:
+        rho = self.likeness
+        return ((rho + (1 - rho) / mass.clamp(min=1)) / rho).sqrt()
+
+
 class Competition:
     """Shares out samples of one space among the classes, given what was answered.
 
@@ -68,7 +116,16 @@ class Competition:
         self._counts = counts
         self._n_old = len(counts)
         self._novel = novel_classes(accepted, self._n_old)
-        self._unseen = unseen(accepted.of(True, self._n_old)[1])
+        self.rules = Rules(
+            part,
+            space.neighbours,
+            space.sharpness,
+            space.stranger,
+            space.likeness,
+            self._n_old,
+            len(self._novel),
+            unseen(accepted.of(True, self._n_old)[1]),
+        )
 
     @property
     def numbers(self) -> IntArray:
@@ -82,6 +139,8 @@ class Competition:
         answered = (self._accepted.human == 1) & np.isin(self._accepted.classes, classes)
         column = torch.from_numpy(np.searchsorted(classes, self._accepted.classes[answered])).to(device)
         labels = torch.eye(len(classes), device=device)[column]
+        if self._accepted.weights is not None:
+            labels *= torch.from_numpy(self._accepted.weights[answered]).to(device)[:, None]
         answers = torch.zeros(len(classes), space.old.shape[1], device=device)
         for rows, U in space.chunks(self._accepted.rows[answered]):
             answers += labels[rows].T @ U
@@ -132,13 +191,17 @@ class Competition:
         return math.log(frequent / n_novel) - math.log((n - frequent) / self._n_old)
 
     def _certain(self, shares: Tensor) -> Tensor:
-        """Shares of the anchors, where an answered one is its class's alone."""
+        """Shares of the anchors, where an answered one is its class's alone, as far as the answer is sure."""
         anchors = self._space.anchors
         places = np.searchsorted(anchors, self._accepted.rows).clip(max=len(anchors) - 1)
         answered = (self._accepted.human == 1) & (anchors[places] == self._accepted.rows)
         column = np.searchsorted(self.numbers, self._accepted.classes[answered])
         certain = torch.eye(shares.shape[1]).to(shares)[torch.from_numpy(column)]
-        shares[torch.from_numpy(places[answered])] = certain
+        at = torch.from_numpy(places[answered])
+        if self._accepted.weights is not None:
+            sure = torch.from_numpy(self._accepted.weights[answered]).to(shares)[:, None]
+            certain = sure * certain + (1 - sure) * shares[at]
+        shares[at] = certain
         return shares
 
     def shares(self, seen: Seen, prototypes: ClassPrototypes) -> Tensor:
@@ -146,28 +209,7 @@ class Competition:
         return torch.softmax(self.logits(seen, prototypes), dim=1)
 
     def logits(self, seen: Seen, prototypes: ClassPrototypes) -> Tensor:
-        """Cosines, strangeness, neighbours and the odds, added up.
-
-        A class that nobody has named yet is everywhere equally near.
-
-        A prototype of few samples is noisy, which is made up for: with ρ the cosine expected of two samples of
-        one class, the cosine to the mean of n samples is expected to be √(ρ / (ρ + (1 − ρ) / n)) of that to the
-        true mean.
-        """
-        space, part = self._space, self._part
-        strange = part.strange_weight * (seen.strange - part.strange_edge)
-        cosines = seen.directions @ (normalize(prototypes.sums, dim=1) * self._fair(prototypes.mass)[:, None]).T
-        logits = space.sharpness * pad(seen.to_old, (0, len(self._novel) + 1), value=space.stranger)
-        logits[:, prototypes.columns] = space.sharpness * cosines + strange[:, None]
-        logits[:, -1] += strange + self._unseen if part.none_of_these else -torch.inf
-        logits[:, self._n_old :] += prototypes.odds
-        if prototypes.voting:
-            logits += part.neighbour_weight * space.neighbours.votes(seen.nearest, prototypes.shares)
-        return logits
-
-    def _fair(self, mass: Tensor) -> Tensor:
-        rho = self._space.likeness
-        return ((rho + (1 - rho) / mass.clamp(min=1)) / rho).sqrt()
+        return self.rules.logits(seen, prototypes)
 
     def untold(self, answers: Accepted, prototypes: ClassPrototypes) -> Tensor:
         """Logits of answered samples, each without what its own answer added to the prototype of its class.
@@ -187,9 +229,11 @@ class Competition:
         place = torch.searchsorted(prototypes.columns, columns[learned])
         anchored = torch.from_numpy(np.isin(answers.rows, self._space.anchors)).to(device)[learned]
         weight = self._part.answer_weight - 1 + anchored.float()
+        if answers.weights is not None:
+            weight *= torch.from_numpy(answers.weights).to(device)[learned]
         U, sums, mass = seen.directions[learned], prototypes.sums[place], prototypes.mass[place]
-        left = normalize(sums - weight[:, None] * U, dim=1) * self._fair(mass - weight)[:, None]
-        whole = normalize(sums, dim=1) * self._fair(mass)[:, None]
+        left = normalize(sums - weight[:, None] * U, dim=1) * self.rules.fair(mass - weight)[:, None]
+        whole = normalize(sums, dim=1) * self.rules.fair(mass)[:, None]
         logits[learned, columns[learned]] += self._space.sharpness * (U * (left - whole)).sum(dim=1)
         return logits
 

@@ -15,11 +15,11 @@ from cual.data.pool import Pool, chunks
 from cual.errors import BadOption
 from cual.heads import Head, Whitens
 from cual.learners.base import Accepted, Detector, Knowledge, Scored, ShortTerm, learners
-from cual.learners.prototypes.calibration import Sureness, measured, outcomes
-from cual.learners.prototypes.competition import Competition, novel_classes
+from cual.learners.prototypes.calibration import Sureness, measured, outcomes, winning
+from cual.learners.prototypes.competition import ClassPrototypes, Competition, Rules, novel_classes
 from cual.learners.prototypes.options import PrototypeOptions
 from cual.learners.prototypes.space import KnownSpace, Seen, Space, at_rate, joined
-from cual.types import BoolArray, FloatArray, IntArray
+from cual.types import AnyArray, BoolArray, FloatArray, IntArray
 from cual.uncertainty import Threshold
 
 EVEN = Threshold(value=0.5, mean=0.0, std=0.2)
@@ -73,6 +73,8 @@ class _Outcome:
         What classes hold of each row, in short.
     unnamed
         Where classes with a name hold less than half.
+    margins
+        By how much the winner beats all others together, in logits.
     known
         What no old class holds of the validation samples.
     """
@@ -81,26 +83,77 @@ class _Outcome:
     winners: NDArray[np.int32]
     held: Holdings
     unnamed: BoolArray
+    margins: FloatArray
     known: Tensor
 
     @classmethod
     def of(cls, n: int, shares: Callable[[Seen], FloatArray], known: Tensor) -> "_Outcome":
         """Room for a pool of `n` rows."""
         held = Holdings(*(np.empty(n, np.float32) for _ in range(3)))
-        return cls(shares, np.empty(n, np.int32), held, np.empty(n, np.bool_), known)
+        margins = np.empty(n, np.float32)
+        return cls(shares, np.empty(n, np.int32), held, np.empty(n, np.bool_), margins, known)
 
-    def put(self, start: int, shares: FloatArray, winners: IntArray, n_old: int) -> None:
-        """Take over what came of the rows from `start` on."""
-        rows, held = slice(start, start + len(shares)), Holdings.of(shares, n_old)
-        self.winners[rows] = winners
-        self.held.old[rows] = held.old
-        self.held.likeliest_old[rows] = held.likeliest_old
-        self.held.likeliest_novel[rows] = held.likeliest_novel
-        self.unnamed[rows] = shares.sum(axis=1) < 0.5
+    def put(self, rows: slice, part: "_Won") -> None:
+        """Take over what came of some rows."""
+        self.winners[rows] = part.winners
+        self.held.old[rows] = part.held.old
+        self.held.likeliest_old[rows] = part.held.likeliest_old
+        self.held.likeliest_novel[rows] = part.held.likeliest_novel
+        self.unnamed[rows] = part.unnamed
+        self.margins[rows] = part.margins
 
     def classes(self, rows: IntArray) -> IntArray:
         """The class that wins each of some rows."""
         return self.winners[rows].astype(np.int64)
+
+
+@dataclass(frozen=True)
+class _Won:
+    """What came of a competition for some samples; attributes as in `_Outcome`."""
+
+    winners: IntArray
+    held: Holdings
+    unnamed: BoolArray
+    margins: FloatArray
+
+
+@dataclass(frozen=True)
+class _Referee:
+    """Says what came of a competition for samples. Knows no pool, so that it can be sent to other processes.
+
+    Attributes
+    ----------
+    novel
+        The novel classes, by number.
+    """
+
+    rules: Rules
+    prototypes: ClassPrototypes
+    sure: Sureness
+    novel: list[int]
+
+    def __call__(self, seen: Seen) -> _Won:
+        logits = self.rules.logits(seen, self.prototypes)
+        shares = self._shared(logits)
+        n_old = self.rules.n_old
+        _, margins, _ = winning(outcomes(logits, n_old))
+        unnamed = shares.sum(axis=1) < 0.5
+        return _Won(self._winners(logits), Holdings.of(shares, n_old), unnamed, margins.cpu().numpy())
+
+    def shares(self, seen: Seen) -> FloatArray:
+        """What each class that has a name holds of samples."""
+        return self._shared(self.rules.logits(seen, self.prototypes))
+
+    def _shared(self, logits: Tensor) -> FloatArray:
+        return np.ascontiguousarray(self.sure.shares(logits, self.rules.n_old)[:, :-1].cpu().numpy())
+
+    def _winners(self, logits: Tensor) -> IntArray:
+        """The class that wins each sample, −1 for one without a name; old ones count together."""
+        n_old = self.rules.n_old
+        numbers = torch.tensor([*range(n_old), *self.novel, -1], device=logits.device)
+        outcome = outcomes(logits, n_old).argmax(dim=1)
+        old = logits[:, :n_old].argmax(dim=1)
+        return torch.where(outcome == 0, numbers[old], numbers[outcome + n_old - 1]).cpu().numpy()
 
 
 class PrototypeLearner:
@@ -137,27 +190,14 @@ class PrototypeLearner:
             answers = self._accepted.only(self._accepted.human == 1)
             sure = measured(space, answers, competition, prototypes, self._looks_novel())
 
-        def shares(logits: Tensor) -> FloatArray:
-            return np.ascontiguousarray(sure.shares(logits, self._n_old)[:, :-1].cpu().numpy())
-
         known = competition.logits(space.anchors_and_validation, prototypes)[len(space.anchors) :]
         known = 1 - sure.shares(known, self._n_old)[:, : self._n_old].sum(dim=1)
-        outcome = _Outcome.of(len(self._pool), lambda seen: shares(competition.logits(seen, prototypes)), known)
-        start = 0
-        for seen in space.seen():
-            logits = competition.logits(seen, prototypes)
-            outcome.put(start, shares(logits), self._won(logits), self._n_old)
-            start += len(logits)
+        referee = _Referee(competition.rules, prototypes, sure, self._novel())
+        outcome = _Outcome.of(len(self._pool), referee.shares, known)
+        for rows, part in space.map_seen(referee):
+            outcome.put(rows, part)
         self._outcome = outcome
         return outcome
-
-    def _won(self, logits: Tensor) -> IntArray:
-        """The class that wins each sample, −1 for one without a name; old ones count together."""
-        n_old = self._n_old
-        numbers = torch.tensor([*range(n_old), *self._novel(), -1], device=logits.device)
-        outcome = outcomes(logits, n_old).argmax(dim=1)
-        old = logits[:, :n_old].argmax(dim=1)
-        return torch.where(outcome == 0, numbers[old], numbers[outcome + n_old - 1]).cpu().numpy()
 
     def _looks_novel(self) -> BoolArray:
         """Which rows of the pool looked more novel, at first, than nearly all known samples."""
@@ -211,6 +251,10 @@ class PrototypeLearner:
             Holdings.of(self.probabilities(rows), self._n_old) if outcome is None else outcome.held.take(rows)
         )
 
+    def margins(self, rows: IntArray) -> FloatArray:
+        outcome = self._competed()
+        return np.zeros(len(rows), np.float32) if outcome is None else outcome.margins[rows]
+
     def first_novelty(self, rows: IntArray) -> FloatArray:
         """Of pool rows, the share of known validation samples whose surroundings are less strange."""
         return self._first_novelty()[rows]
@@ -241,14 +285,17 @@ class PrototypeLearner:
 
     def state(self) -> dict[str, Tensor]:
         accepted = self._accepted
-        arrays = {
+        arrays: dict[str, AnyArray] = {
             "rows": accepted.rows,
             "classes": accepted.classes,
             "human": accepted.human,
             "last": np.array([self._last], np.int64),
         }
+        if accepted.weights is not None:
+            arrays["weights"] = accepted.weights
         return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        self._accepted = Accepted(*(state[name].cpu().numpy() for name in ("rows", "classes", "human")))
+        names = ("rows", "classes", "human", *(("weights",) if "weights" in state else ()))
+        self._accepted = Accepted(*(state[name].cpu().numpy() for name in names))
         self._last = bool(state["last"].item())

@@ -10,13 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import embedding_bag, one_hot
+from torch.nn.functional import embedding_bag, one_hot, pad
 
 from cual.data.scratch import Scratch
+from cual.learners.prototypes.search import most_alike
 from cual.types import IntArray
 
 BLOCK = 2048
 """Rows whose cosines to all others are held at once."""
+FEW_VOTES = 2**26
+"""Known samples × classes up to which the votes of known samples are a matrix of their own."""
 STEPS = 60
 """After so many steps, a walk that goes on with a chance of 0.9 has ended but for 0.2 %."""
 
@@ -103,25 +106,27 @@ class Neighbours:
 
     def __init__(self, anchors: IntArray, pool: Tensor, known: Tensor, y: Tensor, voters: int = 15) -> None:
         self._anchors = anchors
-        self._pool = pool
-        self._known = known
+        self._others = torch.cat([pool, known])
         self._y = y
         self._voters = voters
+
+    @property
+    def known(self) -> Tensor:
+        """Directions of known samples."""
+        return self._others[len(self._anchors) :]
 
     def of(self, directions: Tensor, rows: IntArray | None = None) -> Nearest:
         """Neighbours of samples; `rows` says which rows of the pool they are: nobody neighbours itself."""
         return Nearest.joined([self._of_block(directions, rows, b) for b in range(0, len(directions), BLOCK)])
 
     def _of_block(self, directions: Tensor, rows: IntArray | None, start: int) -> Nearest:
-        U = directions[start : start + BLOCK]
-        cosines = torch.cat([U @ self._pool.T, U @ self._known.T], dim=1)
-        others = cosines.shape[1]
+        itself = None
         if rows is not None:
-            at = np.searchsorted(self._anchors, rows[start : start + BLOCK]).clip(max=len(self._pool) - 1)
-            itself = np.flatnonzero(self._anchors[at] == rows[start : start + BLOCK])
-            cosines[torch.from_numpy(itself), torch.from_numpy(at[itself])] = -torch.inf
-            others -= 1
-        likeness, voters = cosines.topk(min(self._voters, max(1, others)), dim=1)
+            mine = rows[start : start + BLOCK]
+            at = np.searchsorted(self._anchors, mine).clip(max=len(self._anchors) - 1)
+            itself = torch.from_numpy(np.where(self._anchors[at] == mine, at, -1)).to(directions.device)
+        U = directions[start : start + BLOCK]
+        likeness, voters = most_alike(U, self._others, self._voters, itself)
         likeness = likeness.clamp(min=1e-6)
         return Nearest(voters, likeness / likeness.sum(dim=1, keepdim=True))
 
@@ -153,10 +158,17 @@ class Neighbours:
 
     def walked(self, nearest: Nearest, walk: Tensor, chance: float) -> Tensor:
         """The same for any samples, whose first step leads to an anchor or to a known sample."""
-        every = torch.cat([walk, torch.zeros(len(self._known), device=walk.device)])
+        every = pad(walk, (0, len(self._y)))
         return (1 - chance) + chance * (every[nearest.voters] * nearest.weights).sum(dim=1)
 
     def votes(self, nearest: Nearest, shares: Tensor) -> Tensor:
         """The classes of each sample's neighbours (n, C); `shares` (anchors, C) says those of the anchors."""
-        every = torch.cat([shares, one_hot(self._y, shares.shape[1]).to(shares)])
-        return embedding_bag(nearest.voters, every, mode="sum", per_sample_weights=nearest.weights)
+        n_anchors, n_classes = shares.shape
+        if len(self._y) * n_classes <= FEW_VOTES:
+            every = torch.cat([shares, one_hot(self._y, n_classes).to(shares)])
+            return embedding_bag(nearest.voters, every, mode="sum", per_sample_weights=nearest.weights)
+        known = nearest.voters >= n_anchors
+        of_anchors = nearest.voters.masked_fill(known, 0), nearest.weights.masked_fill(known, 0.0)
+        votes = embedding_bag(of_anchors[0], shares, mode="sum", per_sample_weights=of_anchors[1])
+        classes = self._y[(nearest.voters - n_anchors).clamp(min=0)]
+        return votes.scatter_add_(1, classes, nearest.weights.masked_fill(~known, 0.0))

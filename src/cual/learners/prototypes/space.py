@@ -4,8 +4,9 @@ Here is measured; what the measures make of a sample is decided in `competition`
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -18,9 +19,12 @@ from cual.heads import Whitens
 from cual.learners.base import Knowledge
 from cual.learners.prototypes.neighbours import BLOCK, Nearest, Neighbours, PoolNearest
 from cual.learners.prototypes.options import PrototypeOptions
+from cual.learners.prototypes.search import most_alike
 from cual.seeds import generator
 from cual.types import IntArray
 from cual.uncertainty import Threshold
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,42 @@ class Seen:
     to_old: Tensor
     nearest: Nearest
     strange: Tensor
+
+
+# -- work on a chunk of features, which can be sent to other processes -----------------------------------------
+
+
+@dataclass(frozen=True)
+class OnDirections:
+    """Work on the directions of features."""
+
+    head: Whitens
+    work: Callable[..., Any]
+
+    def __call__(self, X: Tensor, *others: Any) -> Any:
+        return self.work(normalize(self.head.whiten(X), dim=1), *others)
+
+
+@dataclass(frozen=True)
+class OnSeen:
+    """Work on samples as the competition sees them; `old` are the directions of the old classes."""
+
+    old: Tensor
+    work: Callable[[Seen], Any]
+
+    def __call__(self, U: Tensor, nearest: Nearest, strange: Tensor) -> Any:
+        return self.work(Seen(U, U @ self.old.T, nearest, strange))
+
+
+@dataclass(frozen=True)
+class NoveltyOf:
+    """How novel features look, `at_once` rows at a time, whose cosines to all known samples are held."""
+
+    detector: "KnownSpace"
+    at_once: int
+
+    def __call__(self, X: Tensor) -> Tensor:
+        return torch.cat([self.detector.novelty(part) for part in X.split(self.at_once)])
 
 
 class KnownSpace:
@@ -98,8 +138,7 @@ class KnownSpace:
             torch.cdist(whitened, self._means).min(dim=1).values,
         ]
         if len(self._known):
-            nearest = (directions @ self._known.T).topk(min(self._nearest, len(self._known)), dim=1).values
-            views.append(1 - nearest.mean(dim=1))
+            views.append(1 - most_alike(directions, self._known, self._nearest)[0].mean(dim=1))
         return views
 
 
@@ -112,18 +151,18 @@ class Space:
         self._device = agent.device
         self._part = part
         self.old = normalize(self._head.whitened_means()[: len(agent.names)], dim=1)
-        self._fits = len(pool) * self.old.shape[1] * 4 <= part.keep_bytes
+        self._fits = len(pool) * self.old.shape[1] * 4 <= _room_on(agent.device, part.keep_bytes)
         self._kept: Tensor | None = None
         self.anchors = self._chosen_anchors(agent)
         known = agent.replay.samples()
-        self._known = self.directions(known.X.float())
         self._remembered = self.directions(agent.unexplained.float())
         held_out = self.directions(agent.validation.X)
         anchors = torch.cat([U for _, U in self.chunks(self.anchors)])
-        self.neighbours = Neighbours(self.anchors, anchors, self._known, known.y, part.neighbours)
+        of_known = self.directions(known.X.float())
+        self.neighbours = Neighbours(self.anchors, anchors, of_known, known.y, part.neighbours)
         self._nearest = PoolNearest(len(pool), part.keep_bytes)
-        for rows, U in self.chunks():
-            self._nearest.append(self.neighbours.of(U, np.arange(rows.start, rows.stop)))
+        for _, nearest in self.map(self.neighbours.of, beside=_row_numbers):
+            self._nearest.append(nearest)
         around, of_known = self._nearest.take(self.anchors), self.neighbours.of(held_out)
         walk = self.neighbours.walk(around, part.walk)
         strange = self._walked(walk)
@@ -150,19 +189,23 @@ class Space:
 
     def _walked(self, walk: Tensor) -> Tensor:
         """The chance that a walk ends by itself, for every row of the pool; `walk` is that of the anchors."""
-        parts = chunks(len(self._pool), 4 * self._part.neighbours)
-        walked = [self.neighbours.walked(self._nearest.take(rows), walk, self._part.walk) for rows in parts]
-        return torch.cat(walked)
+        walked = torch.empty(len(self._pool), device=walk.device)
+        for rows in chunks(len(self._pool), 4 * self._part.neighbours):
+            walked[rows] = self.neighbours.walked(self._nearest.take(rows), walk, self._part.walk)
+        return walked
 
     def _chosen_anchors(self, agent: Knowledge) -> IntArray:
         """Rows that represent the pool: all; of a large pool the most novel ones, and others at random."""
         n, most = len(self._pool), self._part.anchors
         if n <= most:
             return np.arange(n)
-        detector = KnownSpace(self._head, agent, self._part)
-        at_once = n if self._fits else BLOCK  # in rows, whose cosines to all known samples are held
-        parts = (part for _, X in self._features() for part in X.split(at_once))
-        novelty = torch.cat([detector.novelty(X) for X in parts])
+        at_once = n if self._fits and self._device.type == "cpu" else BLOCK
+        look = NoveltyOf(KnownSpace(self._head, agent, self._part), at_once)
+        novelty = torch.empty(
+            n, device=self._device
+        )  # small parts, kept among large ones, would hold on to those
+        for rows, part in self._pool.map(look, None, self._device, self._room):
+            novelty[rows] = part
         novel = novelty.topk(most // 2).indices.cpu().numpy()
         rng = generator(agent.seed, agent.version + 1, 0, "anchors")
         order = rng.permutation(n)[:most].copy()
@@ -172,14 +215,19 @@ class Space:
     def directions(self, X: Tensor) -> Tensor:
         return normalize(self._head.whiten(X), dim=1)
 
-    def _features(self, rows: IntArray | None = None) -> Iterator[tuple[slice, Tensor]]:
-        """Features in chunks; where directions are not kept, with room for all that is made of them.
+    @property
+    def _room(self) -> int:
+        """Width of a chunk; where directions are not kept, with room for all that is made of them."""
+        return 0 if self._fits else self._made
 
-        Several tables are: as wide as directions, or with a column for each class and neighbour.
-        """
+    @property
+    def _made(self) -> int:
+        """Of a chunk several tables are made, as wide as directions or with a column for each class."""
         classes, width = self.old.shape
-        made = 4 * max(width, 4 * (classes + self._part.neighbours))
-        return self._pool.chunks(rows, self._device, 0 if self._fits else made)
+        return 4 * max(width, 4 * (classes + self._part.neighbours))
+
+    def _features(self, rows: IntArray | None = None) -> Iterator[tuple[slice, Tensor]]:
+        return self._pool.chunks(rows, self._device, self._room)
 
     def chunks(self, rows: IntArray | None = None) -> Iterator[tuple[slice, Tensor]]:
         """Directions of pool rows, or of all, in chunks."""
@@ -187,17 +235,36 @@ class Space:
             self._kept = torch.cat([self.directions(X) for _, X in self._features()])
         if self._kept is not None:
             if rows is None or np.array_equal(rows, np.arange(len(self._kept))):
-                yield slice(0, len(self._kept)), self._kept  # no copy
+                whole = [slice(0, len(self._kept))]
+                for part in whole if self._device.type == "cpu" else chunks(len(self._kept), self._made):
+                    yield part, self._kept[part]  # no copy
             else:
                 yield slice(0, len(rows)), self._kept[torch.from_numpy(rows).to(self._device)]
             return
         for part, X in self._features(rows):
             yield part, self.directions(X)
 
-    def seen(self) -> Iterator[Seen]:
-        """The pool, in chunks."""
-        for rows, U in self.chunks():
-            yield Seen(U, U @ self.old.T, self._nearest.take(rows), self._strange[rows])
+    def map(
+        self,
+        work: Callable[..., T],
+        rows: IntArray | None = None,
+        beside: Callable[[slice], tuple[Any, ...]] = lambda part: (),
+    ) -> Iterator[tuple[slice, T]]:
+        """What `work` makes of the directions of pool rows, or of all, in chunks; as `Pool.map` does it.
+
+        A pool whose directions are kept is worked on here.
+        """
+        if self._fits:
+            for part, U in self.chunks(rows):
+                yield part, work(U, *beside(part))
+        else:
+            yield from self._pool.map(OnDirections(self._head, work), rows, self._device, self._room, beside)
+
+    def map_seen(self, work: Callable[[Seen], T]) -> Iterator[tuple[slice, T]]:
+        """What `work` makes of the whole pool, as the competition sees it, in chunks."""
+        return self.map(
+            OnSeen(self.old, work), beside=lambda rows: (self._nearest.take(rows), self._strange[rows])
+        )
 
     def look(self, rows: IntArray) -> Seen:
         """Some rows of the pool."""
@@ -210,10 +277,11 @@ class Space:
 
     def met_before(self, rows: IntArray) -> Tensor:
         """1 for pool rows whose nearest sample of known and unexplained ones is an unexplained one."""
-        if not len(self._remembered) or not len(self._known):
+        known = self.neighbours.known
+        if not len(self._remembered) or not len(known):
             return torch.zeros(len(rows))
         nearer = [
-            (U @ self._remembered.T).max(dim=1).values > (U @ self._known.T).max(dim=1).values
+            most_alike(U, self._remembered, 1)[0][:, 0] > most_alike(U, known, 1)[0][:, 0]
             for _, directions in self.chunks(rows)
             for U in directions.split(4 * BLOCK)
         ]
@@ -239,6 +307,13 @@ def at_rate(validation: Tensor, rate: float) -> Threshold:
     place = min(n, math.ceil((n + 1) * (1 - rate)))
     value = float(validation.sort().values[place - 1])
     return Threshold(value, float(validation.mean()), float(validation.std(correction=0)))
+
+
+def _room_on(device: torch.device, keep_bytes: int) -> int:
+    """Bytes that directions may take: on a GPU, which is there for that, a sixteenth of its memory at least."""
+    if device.type != "cuda":
+        return keep_bytes
+    return max(keep_bytes, torch.cuda.get_device_properties(device).total_memory // 16)
 
 
 def joined(parts: list[Tensor]) -> Tensor:
@@ -268,6 +343,10 @@ def _stranger(logits: Tensor, y: Tensor) -> float:
         for t in candidates
     ]
     return float(candidates[int(np.argmin(losses))])
+
+
+def _row_numbers(rows: slice) -> tuple[IntArray]:
+    return (np.arange(rows.start, rows.stop),)
 
 
 def _logit(chance: Tensor) -> Tensor:
