@@ -5,6 +5,7 @@ import os
 import secrets
 import shutil
 import signal
+import socket
 import tempfile
 import time
 from collections.abc import Callable, Generator
@@ -79,6 +80,12 @@ def two_nodes(**head: Any) -> Generator[TwoNodes]:
         yield cluster
     finally:
         cluster.end()
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
 
 
 def descendants(pid: int | None = None) -> list[int]:

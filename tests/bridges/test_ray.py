@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from cual.agent import Agent
 from cual.bench.folder import read_rows
 from cual.bench.jobs import run as run_here
 from cual.bench.settings import DIGITS, Setting
@@ -26,9 +26,9 @@ from cual.encoders import make
 from cual.encoders.embedding import embed as embed_here
 from cual.encoders.sources import open_source
 from cual.errors import BadFile, BadOption, StreamsFailed, Unavailable, UnknownName, WorkersLost
-from ray_cluster import TwoNodes, descendants, surroundings, two_nodes, until
+from ray_cluster import TwoNodes, descendants, free_port, two_nodes, until
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_surroundings")]
 
 SLOW = """
 import time
@@ -42,20 +42,6 @@ STREAMS = Setting(
     DIGITS, ("er-random", "cual"), seeds=(0, 1), first=4, increment=3, budget=0.05, buffer=200,
     options={"head": {"hidden": 64, "epochs": 20}},
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _surroundings(tmp_path_factory):
-    with surroundings(), pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CUAL_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
-@pytest.fixture(scope="module")
-def cluster(_surroundings):
-    """A cluster that the tests share that kill nothing."""
-    with two_nodes(ray_client_server_port=free_port()) as held:
-        yield held
 
 
 @pytest.fixture(scope="module")
@@ -76,12 +62,6 @@ def images(tmp_path_factory):
 def slow(tmp_path):
     (tmp_path / "slow.py").write_text(SLOW)
     return f"python:{tmp_path / 'slow.py'}:colours"
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def cual(*arguments):
@@ -231,7 +211,10 @@ def test_the_example_of_the_page(cluster: TwoNodes, images, tmp_path):
     for there, path in {**here, "results": results}.items():
         assert f'"{there}"' in example
         example = example.replace(f'"{there}"', repr(str(path)))
-    exec(compile(example, "docs/ray.md", "exec"), {})
+    rng = np.random.default_rng(0)
+    known = {"agent": Agent.fit(rng.normal(0, 1, (60, 1280)), [0] * 30 + [1] * 30)}
+    exec(compile(example, "docs/ray.md", "exec"), known)
+    assert set(known["query"].ids) <= set(FeaturesFolder.open(features).ids)
     assert len(FeaturesFolder.open(features)) == 70
     assert len(read_rows(results / "results.jsonl")) == 16
 

@@ -93,6 +93,11 @@ class Cluster:
             log.warning("no node of the cluster has %s now; waiting for one", need)
         return 2 * max(1, fit)
 
+    def most_cores(self) -> int:
+        """Of any node; 0 while there is none."""
+        alive = (node["Resources"] for node in self._ray.nodes() if node["Alive"])
+        return max((int(resources.get("CPU", 0)) for resources in alive), default=0)
+
     def has_gpus(self) -> bool:
         return self._ray.cluster_resources().get("GPU", 0) > 0
 
@@ -164,18 +169,29 @@ def connected(address: str) -> Generator[Cluster]:
         ray.shutdown()
 
 
+def fetched(sent: Any) -> Any:
+    """On a node: the value that `Cluster.put` sent."""
+    return importlib.import_module("ray").get(sent)
+
+
 def node() -> str:
     """What errors call the node that this worker runs on."""
     return f"the Ray node {socket.gethostname()}"
 
 
+def check_address(address: str) -> re.Match[str] | None:
+    """Refuse what is no address; the parts of one that has any."""
+    parts = ADDRESS.fullmatch(address)
+    if parts is None and address not in (LOCAL, AUTO):
+        raise BadOption(f"--ray is local, auto, HOST:PORT or ray://HOST:PORT, not {address!r}")
+    return parts
+
+
 def _check(address: str) -> None:
     """Refuse what is no address, and one where nobody listens, which Ray itself would try for long."""
-    if address in (LOCAL, AUTO):
-        return
-    parts = ADDRESS.fullmatch(address)
+    parts = check_address(address)
     if parts is None:
-        raise BadOption(f"--ray is local, auto, HOST:PORT or ray://HOST:PORT, not {address!r}")
+        return
     try:
         socket.create_connection((parts["host"].strip("[]"), int(parts["port"])), PATIENCE).close()
     except (OSError, OverflowError) as error:
