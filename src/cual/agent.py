@@ -28,7 +28,7 @@ from cual.registry import options_of
 from cual.replay import Replay
 from cual.seeds import generator
 from cual.types import AnyArray, ArrayLike, FloatArray, IntArray, Progress, Row
-from cual.uncertainty import ClassModel, Threshold, Uncertainty, Warns
+from cual.uncertainty import ClassModel, Threshold, warn_about
 
 REMEMBERED = 256
 """Unexplained samples that an agent carries into its next adaptation, at most (1 MiB of 2048 features)."""
@@ -130,6 +130,7 @@ class Agent:
         budget: float | int,
         ids: Sequence[Any] | AnyArray | None = None,
         progress: Progress | None = None,
+        overlap: int = 1,
     ) -> Adaptation:
         """Begin to adapt to unlabelled data; this agent stays as it is.
 
@@ -141,8 +142,8 @@ class Agent:
             Labels that people will be asked for: a float is a share of the pool, an int a count.
         ids
             Names of the rows of a plain array; 0 … m−1 by default.
-        progress
-            Called as ``progress(stage, done, total)``.
+        progress, overlap
+            Called as ``progress(stage, done, total)``; and how many people each question is put to (`tell`).
         """
         pool = pool if isinstance(pool, Pool) else Pool(pool, ids)
         self.check_encoder(pool.encoder, "pool")
@@ -152,7 +153,7 @@ class Agent:
                 f"the agent holds {len(self.validation)} validation samples, so T_inner cannot be set; "
                 "fit it with at least two classes, or one of 15 samples, and three samples in each"
             )
-        return Adaptation(self, pool, budget, progress)
+        return Adaptation(self, pool, budget, progress, overlap=overlap)
 
     def consolidated(
         self,
@@ -390,12 +391,6 @@ def _read_verified(body: Row, tensors: Mapping[str, Tensor]) -> Tensor:
         return tensors["validation.verified"]
     new = sum(len(row.get("new_classes", ())) for row in body["history"])
     return tensors["validation.y"] < len(body["names"]) - new
-
-
-def warn_about(uncertainty: Uncertainty[Any], models: Sequence[ClassModel]) -> None:
-    """Let an uncertainty that knows when its models cannot work say so."""
-    if isinstance(uncertainty, Warns):
-        uncertainty.warn_about(models)
 
 
 def at_stage(progress: Progress | None, stage: str) -> Callable[[int, int], None] | None:

@@ -165,3 +165,58 @@ def test_what_was_not_asked_cannot_be_answered() -> None:
     state.apply(events.finished())
     with pytest.raises(AlreadyFinished):
         state.answering("q0", {"a": "fox"})
+
+
+# -- a round that is opened again ------------------------------------------------------------------------------
+
+
+def two_rounds() -> State:
+    """One question of the first round was answered by a slip; two more were asked since, one is answered."""
+    state = State.of(begun(budget=6))
+    for row in state.answering("q0", dict.fromkeys("abc", "fox"), "ada"):
+        state.apply(row)
+    for row in state.answering("q0", {"d": "weathr"}, "ada"):
+        state.apply(row)
+    state.apply(events.believed(0, ["x", "y"], ["fox", "weathr"]))
+    more = [{"sample": s, "score": 1.0, "suggestion": None} for s in ("e", "f")]
+    state.apply(events.asked(1, "q1", more))
+    for row in state.answering("q1", {"e": "owl"}, "bob"):
+        state.apply(row)
+    return state
+
+
+def test_a_round_that_is_opened_again_forgets_what_was_computed_since_and_no_answer() -> None:
+    state = two_rounds()
+    _, slip = state.last_answer("ada") or pytest.fail("ada has answered")
+    again = state.reopening(slip, "ada")
+    assert again is not None
+    back = state.after([again, events.undone("d", "ada")])
+    assert (back.opened, back.closed, back.reopened, back.ended) == (1, 0, 1, None)
+    assert back.open == ["d"], "of the second round, what nobody answered is withdrawn"
+    assert back.answers == {"a": "fox", "b": "fox", "c": "fox", "e": "owl"}
+    assert (back.questions["e"].query, back.questions["e"].round) == ("q0", 0)
+    assert back.charged == 4
+    assert back.believed == {}
+    assert back.names.names == ("cat",)
+    assert state.open == ["f"], "asking what would happen changes nothing"
+    assert back.reopening(back.last_answer("ada")[1]) is None, "the learner has not used it any more"
+
+
+def test_an_answer_that_was_not_used_needs_no_round_to_be_opened_again() -> None:
+    state = two_rounds()
+    _, answer = state.last_answer("bob") or pytest.fail("bob has answered")
+    assert state.reopening(answer) is None
+
+
+def test_a_round_can_be_opened_again_more_than_once() -> None:
+    state = two_rounds()
+    for _ in range(2):
+        sample, slip = state.last_answer("ada")
+        for row in (state.reopening(slip), events.undone(sample, "ada")):
+            state.apply(row)
+        for row in state.answering("q0", {"d": "fox"}, "ada"):
+            state.apply(row)
+        state.apply(events.believed(0, ["x"], ["fox"]))
+        state.apply(events.asked(1, "q1", [{"sample": "f", "score": 1.0, "suggestion": None}]))
+    assert (state.open, state.believed, state.reopened) == (["f"], {"x": "fox"}, 2)
+    assert state.names.names == ("cat", "fox", "owl")

@@ -34,6 +34,8 @@ class Recorded:
         Share of samples whose class is called by its second name; the seed and the sample's id decide.
     untold
         Samples that get no answer.
+    person
+        Who answers: people make mistakes, and skip, each for themselves.
 
     >>> import numpy as np
     >>> annotator = Recorded(np.array(["cat", "dog", "owl"]), ["cat", "dog", "owl"], seed=0, task=1)
@@ -52,6 +54,7 @@ class Recorded:
         confused: Sequence[Label] = (),
         synonyms: float = 0.0,
         untold: Iterable[int] = (),
+        person: int = 0,
     ) -> None:
         if not (0 <= wrong <= 1 and 0 <= skip < 1 and 0 <= synonyms <= 1):
             raise BadOption(
@@ -62,6 +65,7 @@ class Recorded:
         self._seed, self._task, self._wrong, self._skip = seed, task, wrong, skip
         self._synonyms, self._untold = synonyms, frozenset(untold)
         self._second_names = second_names(np.unique(labels).tolist()) if synonyms else {}
+        self._own = f" {person}" if person else ""
         self.answers: dict[int, Answer] = {}
 
     def answer(self, ids: Iterable[Any]) -> dict[int, Answer]:
@@ -83,16 +87,20 @@ class Recorded:
         if sample in self._untold:
             return SKIP
         truth = self._labels[sample].item()
-        mistakes, silence = generator(self._seed, self._task, sample, "bench annotator").random(2)
+        mistakes, silence = self._draw(sample, "bench annotator").random(2)
         if silence < self._skip:
             return SKIP
         name = truth
         others = self._taken_for(truth)
         if mistakes < self._wrong and others:
-            name = others[int(generator(self._seed, self._task, sample, "bench mistake").integers(len(others)))]
+            name = others[int(self._draw(sample, "bench mistake").integers(len(others)))]
         if self._synonyms and generator(self._seed, 0, sample, "bench synonym").random() < self._synonyms:
             return self._second_names[name]
         return name
+
+    def _draw(self, sample: int, purpose: str) -> np.random.Generator:
+        """What is random about a sample for this person."""
+        return generator(self._seed, self._task, sample, purpose + self._own)
 
     def _taken_for(self, truth: Label) -> list[Label]:
         """Which classes a wrong answer about one may name."""

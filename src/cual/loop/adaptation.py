@@ -14,18 +14,21 @@ import torch
 
 from cual.data.labels import SKIP, Answer, made_up
 from cual.data.pool import Pool
-from cual.errors import AlreadyFinished, LabelsMissing, UnknownSample
+from cual.errors import LabelsMissing
 from cual.loop import events, files
-from cual.loop.budget import count_labels
+from cual.loop.budget import check_overlap, count_labels
+from cual.loop.doubting import Foreseen
 from cual.loop.evidence import Evidence, gathered
+from cual.loop.extending import extending
 from cual.loop.journal import Journal
 from cual.loop.machine import Machine
 from cual.loop.merges import Merge, compared
 from cual.loop.outlook import Outlook
+from cual.loop.reviewing import Naming, judging, naming
 from cual.loop.rounds import Round
 from cual.loop.state import State
 from cual.loop.timing import Timings
-from cual.types import Label, Progress, Row
+from cual.types import IntArray, Label, Progress, Row
 
 _OF_PEOPLE = ("person", "answers", "disagreement")
 
@@ -77,6 +80,7 @@ class Adaptation:
         budget: float | int | None = None,
         progress: Progress | None = None,
         journal: Journal | None = None,
+        overlap: int = 1,
     ) -> None:
         """A new adaptation of `budget`, or the one that a journal tells of."""
         self.agent: Any = agent
@@ -90,7 +94,8 @@ class Adaptation:
         if journal is None:
             labels = count_labels(budget, len(pool), agent.method.budget_factor)
             unnamed = made_up(agent.names) if agent.method.learner.unnamed else None
-            journal = Journal([events.begun(labels, agent.names.names, unnamed)])
+            overlap = check_overlap(overlap, labels)
+            journal = Journal([events.begun(labels, agent.names.names, unnamed, overlap)])
         self._journal = journal
 
     @property
@@ -141,21 +146,39 @@ class Adaptation:
 
         Telling the same again changes nothing; telling something else corrects, until `finish`. A correction
         counts from then on: pseudo-labels of a class that nobody vouches for any more go back to the pool.
+        With an overlap, a sample is asked about until so many people have answered; say who does.
         """
+        self._tell(query_id, answers, person)
+
+    def _tell(self, query_id: str, answers: Mapping[Any, Any], person: Any, settle: bool = False) -> None:
         self.state.check_going()
         plain: dict[Label, Answer] = {}
         for key, value in answers.items():
-            sample = key.item() if isinstance(key, np.generic) else key
-            plain[sample] = value if value is SKIP else self.agent.names.check(value)
-        answers_given = self.state.answering(query_id, plain, person)
+            plain[_plain(key)] = value if value is SKIP else self.agent.names.check(value)
+        answers_given = self.state.answering(query_id, plain, person, settle)
         self.state.after(answers_given).check_budget()
-        for event in answers_given:
-            self._journal.add(event)
+        self._add_all(answers_given)
+
+    def settle(self, query_id: str, answers: Mapping[Any, Any], person: Any = None) -> None:
+        """Decide what samples are about which people disagree: from now on this counts."""
+        self._tell(query_id, answers, person, settle=True)
 
     def stop(self, person: Any = None) -> None:
         """Ask no more questions: what is open is left unanswered, and pseudo-labelling goes on by itself."""
         if not self.state.stopped:
             self._journal.add(events.stopped(person))
+
+    def raise_budget(self, budget: float | int, person: Any = None) -> None:
+        """Allow more in all, a share of the pool (float) or a number of labels; until `finish`.
+
+        Where the questions had ended, or were stopped, they go on. What was believed since the last of them is
+        decided anew, and so is what was computed: that takes as long as it took before.
+        """
+        before = self.state.reopened
+        for event in extending(self.state, self.agent.method, budget, len(self.pool), person):
+            self._journal.add(event)
+        if self.state.reopened > before:
+            self.machine.forget()
 
     def finish(self, person: Any = None) -> Any:
         """The next version of the agent, which has learned what was accepted. The old one is unchanged."""
@@ -184,23 +207,41 @@ class Adaptation:
 
     def reject(self, samples: Iterable[Any], person: Any = None) -> None:
         """Send pseudo-labels back to the pool. They are not believed again, but may be asked about."""
-        self._judge(samples, right=False, person=person)
+        self._judge(samples, False, person)
 
     def confirm(self, samples: Iterable[Any], person: Any = None) -> None:
         """Write down that pseudo-labels are right. Nobody was asked, so nothing is charged."""
-        self._judge(samples, right=True, person=person)
+        self._judge(samples, True, person)
 
-    def _judge(self, samples: Iterable[Any], right: bool, person: Any) -> None:
-        if self.state.finished:
-            raise AlreadyFinished("this adaptation is finished; its pseudo-labels are learned")
-        plain = [s.item() if isinstance(s, np.generic) else s for s in samples]
-        believed = self.state.believed
-        unknown = next((s for s in plain if s not in believed), None)
-        if unknown is not None:
-            raise UnknownSample(f"sample {unknown!r} has no pseudo-label")
-        new = [s for s in dict.fromkeys(plain) if self.state.verdicts.get(s) is not right]
-        if new:
-            self._journal.add(events.judged(new, right, person))
+    def unjudge(self, samples: Iterable[Any], person: Any = None) -> None:
+        """Take back what was said of pseudo-labels."""
+        self._judge(samples, None, person)
+
+    def correct(self, labels: Mapping[Any, Any], person: Any = None) -> Naming:
+        """Say what samples are that something else is believed of: answers, which are charged.
+
+        Where the budget has no room, they are rejected, and the class is noted; the learner does not learn it.
+        """
+        plain = {_plain(sample): self.agent.names.check(label) for sample, label in labels.items()}
+        named = naming(self.state, plain, self._believable, self._about, person)
+        self._add_all(named.events)
+        return named
+
+    def _judge(self, samples: Iterable[Any], verdict: bool | None, person: Any) -> None:
+        self._add_all(judging(self.state, map(_plain, samples), verdict, self._believable, person))
+
+    @property
+    def _believable(self) -> dict[Label, Label]:
+        """Everything that may be reviewed, with what is or was believed of it."""
+        return self.foreseen.labels | self.state.pseudo_labels
+
+    def _about(self, sample: Label) -> Row:
+        (row,) = self.pool.ids.rows_of([sample]).tolist()
+        return self.machine.about(row)
+
+    def _add_all(self, rows: Iterable[Row]) -> None:
+        for event in rows:
+            self._journal.add(event)
 
     @property
     def doubts(self) -> dict[Label, float]:
@@ -208,6 +249,32 @@ class Adaptation:
         _ = self.rounds
         doubt_of = self.machine.doubts()
         return {sample: doubt_of[sample] for sample in self.state.believed}
+
+    @property
+    def foreseen(self) -> Foreseen:
+        """What would be believed if nobody were asked any more: provisional, and nothing learns of it.
+
+        Empty where the questions have ended, and of methods that believe something in every round: that stands.
+        """
+        _ = self.rounds
+        return self.machine.foreseen(self.state)
+
+    def margins(self, labels: Mapping[Label, Label] | None = None) -> dict[Label, float]:
+        """By how much what is believed, or these labels, beats what else each sample could be.
+
+        The lowest are the most doubtful. Of cual-plus it is the lead of the class in its competition; else how
+        much more alike a sample is to a known one of its class than to one of another.
+        """
+        _ = self.rounds
+        labels = self.state.believed if labels is None else labels
+        return dict(zip(labels, self.machine.margins(self.state, labels).tolist(), strict=True))
+
+    def alike(self, rows: IntArray, n: int = 3) -> dict[int, list[tuple[Label, float, int | None]]]:
+        """Of rows of the pool, the `n` classes that a known sample is most like it: class, cosine, and its row.
+
+        Known is what the agent replays, which has no row, and what people answered.
+        """
+        return self.machine.alike(self.state, rows, n)
 
     # -- what happened -----------------------------------------------------------------------------------------
 
@@ -323,3 +390,7 @@ class Adaptation:
         task.place = files.Place(folder if written else None)
         task.load_cache(folder)
         return task
+
+
+def _plain(sample: Any) -> Label:
+    return sample.item() if isinstance(sample, np.generic) else sample

@@ -53,3 +53,19 @@ def count_labels(budget: Any, pool_size: int, factor: float = 1.0) -> int:
                 f"give {1 / pool_size:.3g} or a count"
             )
     return min(pool_size, max(1, math.floor(labels * factor + 0.5))) if math.isfinite(factor) else pool_size
+
+
+def check_overlap(overlap: Any, budget: int) -> int:
+    """To how many people each question is put: one at least, and no more than there are labels.
+
+    >>> check_overlap(2, budget=30)
+    2
+    >>> check_overlap(3, budget=2)
+    Traceback (most recent call last):
+    cual.errors.BadBudget: a budget of 2 labels does not pay for one question to 3 people
+    """
+    if isinstance(overlap, bool) or not isinstance(overlap, int | np.integer) or overlap < 1:
+        raise BadBudget(f"overlap is the number of people each question is put to, from 1 on, not {overlap!r}")
+    if overlap > budget:
+        raise BadBudget(f"a budget of {budget} labels does not pay for one question to {overlap} people")
+    return int(overlap)

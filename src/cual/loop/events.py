@@ -1,7 +1,11 @@
 """What happens in an adaptation, as plain JSON rows that are only ever added. What they imply is in `state`.
 
 begun
-    The first: ``budget``, ``classes`` known before, ``unnamed`` (a made-up class that vouches for itself).
+    The first: ``budget``, ``classes`` known before, ``unnamed`` (a made-up class that vouches for itself), and
+    ``overlap`` where each question is put to more than one person.
+overlapped
+    Questions are put to another number of people from now on: ``overlap``. Open ones wait for no more than
+    that; what was paid for stays so.
 asked
     A round was opened: ``round``, ``query``, ``samples`` with their scores (none where nobody is asked).
 told, skipped
@@ -13,11 +17,23 @@ undone
 believed
     A round was closed: ``round``, ``samples`` and their ``labels`` (none where nothing is believed).
 confirmed, rejected
-    Pseudo-labels that a person looked at: ``samples``.
+    Pseudo-labels that a person looked at: ``samples``, and which ``labels`` were believed of them. ``instead``
+    is what the person said they are, where the budget had no room for it.
+unjudged
+    A person took such a verdict back: ``samples``.
+volunteered
+    A person gave a sample that nobody asked about its class: ``sample``, ``answer``, and what was known of it
+    (``about``). It counts as an answer, of the last round in which somebody was asked.
 stopped
     Nobody is to be asked any more.
 ended
     There is no further round: ``why``. ``asked`` and ``believed`` may say it too, as ``ended``.
+reopened
+    A round that was closed is open again: ``round``, ``query``. What was computed since counts no more; of
+    questions asked since, those that nobody answered are withdrawn, the others belong to this round.
+extended
+    People may be asked for more: ``labels``, and ``rounds`` to ask them in. Where it has ``again``, what was
+    computed from this round on, in which nobody was asked, counts no more.
 finished
     The next agent was made.
 
@@ -35,16 +51,29 @@ FORMAT = 1
 """Of the events; said by the first."""
 COMPUTED = ("asked", "believed", "ended")
 """Events that the learner's own steps leave; the others are people's."""
-ANSWERS = ("told", "skipped", "corrected", "settled")
-KINDS = ("begun", *COMPUTED, *ANSWERS, "undone", "confirmed", "rejected", "stopped", "finished")
+ANSWERS = ("told", "skipped", "corrected", "settled", "volunteered")
+KINDS = (
+    "begun",
+    "overlapped",
+    *COMPUTED,
+    *ANSWERS,
+    "undone",
+    "reopened",
+    "confirmed",
+    "rejected",
+    "unjudged",
+    "stopped",
+    "extended",
+    "finished",
+)
 
 
 def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def begun(budget: int, classes: Sequence[Label], unnamed: Label | None) -> Row:
-    return {
+def begun(budget: int, classes: Sequence[Label], unnamed: Label | None, overlap: int = 1) -> Row:
+    row = {
         "event": "begun",
         "at": now(),
         "format": FORMAT,
@@ -52,6 +81,11 @@ def begun(budget: int, classes: Sequence[Label], unnamed: Label | None) -> Row:
         "classes": list(classes),
         "unnamed": unnamed,
     }
+    return row if overlap == 1 else {**row, "overlap": overlap}
+
+
+def overlapped(overlap: int, person: Any = None) -> Row:
+    return _by({"event": "overlapped", "at": now(), "overlap": overlap}, person)
 
 
 def asked(round: int, query: str, samples: Sequence[Row], ended: str | None = None) -> Row:
@@ -82,13 +116,38 @@ def undone(sample: Label, person: Any = None) -> Row:
     return _by({"event": "undone", "at": now(), "sample": sample}, person)
 
 
-def judged(samples: Sequence[Label], right: bool, person: Any = None) -> Row:
-    event = "confirmed" if right else "rejected"
-    return _by({"event": event, "at": now(), "samples": list(samples)}, person)
+def reopened(round: int, query: str, person: Any = None) -> Row:
+    return _by({"event": "reopened", "at": now(), "round": round, "query": query}, person)
+
+
+def judged(
+    samples: Sequence[Label],
+    right: bool,
+    person: Any = None,
+    labels: Sequence[Label | None] = (),
+    instead: Label | None = None,
+) -> Row:
+    row: Row = {"event": "confirmed" if right else "rejected", "at": now(), "samples": list(samples)}
+    row |= {"labels": list(labels)} if labels else {}
+    return _by(row if instead is None else {**row, "instead": instead}, person)
+
+
+def unjudged(samples: Sequence[Label], person: Any = None) -> Row:
+    return _by({"event": "unjudged", "at": now(), "samples": list(samples)}, person)
+
+
+def volunteered(sample: Label, answer: Label, about: Row, person: Any = None) -> Row:
+    row = {"event": "volunteered", "at": now(), "sample": sample, "answer": answer, "about": about}
+    return _by(row, person)
 
 
 def stopped(person: Any = None) -> Row:
     return _by({"event": "stopped", "at": now()}, person)
+
+
+def extended(labels: int, rounds: int, again: int | None, person: Any = None) -> Row:
+    row: Row = {"event": "extended", "at": now(), "labels": labels, "rounds": rounds}
+    return _by(row if again is None else {**row, "again": again}, person)
 
 
 def ended(why: str) -> Row:
@@ -102,6 +161,27 @@ def finished(person: Any = None) -> Row:
 def answer_of(event: Mapping[str, Any]) -> Answer:
     """What one of `ANSWERS` says."""
     return SKIP if event["event"] == "skipped" or event.get("skipped") else event["answer"]
+
+
+def withdrawn(rows: Sequence[Row]) -> set[int]:
+    """Places of computed events that count no more: a round before them was opened again, or more is asked.
+
+    >>> rows = [asked(0, "q0", []), believed(0, [], []), asked(1, "q1", []), reopened(0, "q0")]
+    >>> withdrawn([*rows, believed(0, [], [])])
+    {1, 2}
+    """
+    standing: list[int] = []
+    gone: set[int] = set()
+    for place, row in enumerate(rows):
+        if row["event"] in COMPUTED:
+            standing.append(place)
+        elif row["event"] == "reopened":
+            while rows[standing[-1]]["event"] != "asked" or rows[standing[-1]]["round"] != row["round"]:
+                gone.add(standing.pop())
+        elif row["event"] == "extended" and "again" in row:
+            while standing and rows[standing[-1]].get("round", row["again"]) >= row["again"]:
+                gone.add(standing.pop())
+    return gone
 
 
 def same_step(one: Row, other: Row) -> bool:

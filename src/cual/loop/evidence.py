@@ -147,8 +147,9 @@ def gathered(
         Answers are left out by so many groups.
     """
     human = accepted.human == 1
-    rows, classes = accepted.rows[human], accepted.classes[human]
-    predicted = _without_themselves(agent, pool, rows, classes, folds)
+    answers = accepted.only(human)
+    rows, classes = answers.rows, answers.classes
+    predicted = _without_themselves(agent, pool, answers, folds)
     cells = _cells(agent, pool, rows)
     known = set(verified.y.tolist())
     asked = np.array([c not in known for c in classes.tolist()], dtype=np.bool_)
@@ -161,8 +162,9 @@ def gathered(
     )
 
 
-def _without_themselves(agent: Composed, pool: Pool, rows: IntArray, classes: IntArray, folds: int) -> IntArray:
+def _without_themselves(agent: Composed, pool: Pool, answers: Accepted, folds: int) -> IntArray:
     """What a learner that was told the other answers makes of each."""
+    rows = answers.rows
     predicted = np.zeros(len(rows), dtype=np.int64)
     if not len(rows):
         return predicted
@@ -171,7 +173,7 @@ def _without_themselves(agent: Composed, pool: Pool, rows: IntArray, classes: In
     short = agent.method.learner.begin(agent, pool)
     for fold in np.unique(group).tolist():
         told, left = group != fold, group == fold
-        short.learn(Accepted(rows[told], classes[told], np.ones(int(told.sum()), np.int64)), 0)
+        short.learn(answers.only(told), 0)
         predicted[left] = _predicted(short, rows[left])
     return predicted
 

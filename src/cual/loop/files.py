@@ -30,8 +30,8 @@ class Place:
     """Where an adaptation lies, and how much of what was computed lies there."""
 
     folder: Path | None = None
-    cached: tuple[Path, int, int] | None = None
-    """The cache's file, and how many rounds were opened and closed when it was written."""
+    cached: tuple[Path, int, int, int] | None = None
+    """The cache's file, and how many rounds were opened, closed and opened again when it was written."""
 
 
 def is_saved(folder: str | os.PathLike[str]) -> bool:
@@ -57,10 +57,11 @@ def read_journal(folder: Path, agent: Any, pool: Pool) -> tuple[Journal, bool]:
 
 def write_cache(place: Place, folder: Path, machine: Machine, state: State) -> Place:
     """Write what was computed, unless it lies there."""
-    current = (folder / CACHE, state.opened, state.closed)
+    current = (folder / CACHE, state.opened, state.closed, state.reopened)
     if place.cached == current:
         return place
-    storage.write(folder / CACHE, "cache", {"rounds": state.opened, "closed": state.closed}, machine.tensors())
+    body = {"rounds": state.opened, "closed": state.closed, "reopened": state.reopened}
+    storage.write(folder / CACHE, "cache", body, machine.tensors())
     return replace(place, cached=current)
 
 
@@ -73,11 +74,12 @@ def read_cache(place: Place, folder: Path, machine: Machine, state: State) -> Pl
         return place
     try:
         body, tensors = storage.read(file, kind)
-        if (body["rounds"], body["closed"]) != (state.opened, state.closed):
+        steps = (body["rounds"], body["closed"], body.get("reopened", 0))  # earlier versions opened none again
+        if steps != (state.opened, state.closed, state.reopened):
             return place
         with storage.rebuilding(file):
             machine.restore(body["rounds"], tensors)
     except BadFile as error:
         log.warning("%s; it is computed again", error)
         return place
-    return replace(place, cached=(file, state.opened, state.closed))
+    return replace(place, cached=(file, state.opened, state.closed, state.reopened))

@@ -6,7 +6,8 @@ What the events mean is in `events` and `state`.
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from pathlib import Path
 
 from cual.errors import BadFile, DamagedFile, FolderInUse, NewerFormat
@@ -65,24 +66,43 @@ class Journal:
     @classmethod
     def open(cls, file: Path) -> "Journal":
         """The journal of a file, which goes on there."""
-        data = file.read_bytes()
-        whole = data[: data.rfind(b"\n") + 1]
-        try:
-            rows = [json.loads(line) for line in whole.splitlines()]
-            if not rows or rows[0]["event"] != "begun":
-                raise DamagedFile(f"{file} does not begin as a journal does; take a backup")
-            if rows[0]["format"] > FORMAT:
-                newer = rows[0]["format"]
-                raise NewerFormat(f"{file} has format {newer}, this cual reads up to {FORMAT}: update cual")
+        rows, whole, size = _read(file)
+        with _damaged(file):
             journal = cls(rows)
-        except BadFile:
-            raise
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DamagedFile(f"{file} is damaged: {error!r}; take a backup") from error
-        if len(whole) < len(data):  # a crash cut the last line off: it was not promised to anybody
+        if whole < size:  # a crash cut the last line off: it was not promised to anybody
             with file.open("r+b") as cut:
-                cut.truncate(len(whole))
+                cut.truncate(whole)
         journal._file = file
         journal._written = len(rows)
-        journal._size = len(whole)
+        journal._size = whole
         return journal
+
+
+def read_events(file: Path) -> list[Row]:
+    """The events of a journal's file, which is left as it is: somebody may be writing to it."""
+    return _read(file)[0]
+
+
+def _read(file: Path) -> tuple[list[Row], int, int]:
+    """The events of a file, how many bytes they take, and how many it has."""
+    data = file.read_bytes()
+    whole = data[: data.rfind(b"\n") + 1]
+    with _damaged(file):
+        rows = [json.loads(line) for line in whole.splitlines()]
+        if not rows or rows[0]["event"] != "begun":
+            raise DamagedFile(f"{file} does not begin as a journal does; take a backup")
+        if rows[0]["format"] > FORMAT:
+            newer = rows[0]["format"]
+            raise NewerFormat(f"{file} has format {newer}, this cual reads up to {FORMAT}: update cual")
+    return rows, len(whole), len(data)
+
+
+@contextmanager
+def _damaged(file: Path) -> Generator[None]:
+    """What cannot be read, or does not make sense, means that the file is damaged."""
+    try:
+        yield
+    except BadFile:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DamagedFile(f"{file} is damaged: {error!r}; take a backup") from error

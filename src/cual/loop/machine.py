@@ -18,14 +18,16 @@ from cual.acquisition import PoolView
 from cual.data.labels import SKIP, ClassNames
 from cual.data.pool import Pool
 from cual.errors import DamagedFile
-from cual.learners import Accepted, Knowledge, LooksFirst, Remembers, TellsInShort
+from cual.learners import Accepted, Knowledge, LooksFirst, Remembers, TellsInShort, TellsMargins
 from cual.loop import events
 from cual.loop.budget import allotment
+from cual.loop.doubting import Foreseen, Known, most_alike, nearest_margins
 from cual.loop.outlook import Outlook, novel_samples, outlook
 from cual.loop.rounds import Round
 from cual.loop.state import State
 from cual.loop.timing import Timings
 from cual.methods import Method
+from cual.pseudo_labels import PseudoLabels
 from cual.seeds import generator
 from cual.types import FloatArray, IntArray, Label, Progress, Row
 from cual.uncertainty import Zone, t_inner
@@ -54,15 +56,21 @@ class Machine:
     def compute(self, rows: Sequence[Row]) -> None:
         """Compute everything again that the events `rows` say was computed."""
         state = State()
-        self.rounds = []
-        self._short = self._method.learner.begin(self._agent, self._pool)
-        for event in rows:
-            if event["event"] in events.COMPUTED and not events.same_step(self.step(state), event):
+        self.forget()
+        withdrawn = events.withdrawn(rows)
+        for place, event in enumerate(rows):
+            counts = event["event"] in events.COMPUTED and place not in withdrawn
+            if counts and not events.same_step(self.step(state), event):
                 raise DamagedFile(
                     f"computing round {event.get('round')} again gave something else than the journal says: "
                     "the agent, the pool, the machine or cual itself has changed since"
                 )
             state.apply(event)
+
+    def forget(self) -> None:
+        """Have nothing computed, as in the beginning."""
+        self.rounds = []
+        self._short = self._method.learner.begin(self._agent, self._pool)
 
     def tensors(self) -> Mapping[str, Tensor]:
         """Everything that was computed; what lies in temporary files is read when it is looked at."""
@@ -88,15 +96,16 @@ class Machine:
         for earlier in self.rounds:
             earlier.put_away()
         method, i, rows = self._method, state.opened, self._remaining(state)
-        n = self._allotment(state, i) if i < method.rounds else 0
+        limit = method.rounds + state.rounds_added
+        n = self._allotment(state, i) if i < limit else 0
         if not len(rows):
             return events.ended("the pool is used up")
-        if i >= method.rounds and not method.believes_last:
+        if i >= limit and not method.believes_last:
             return events.ended("all iterations are used")
         if not n and method.believe is None:
             return events.ended("the budget is spent")
         if self._progress is not None:
-            self._progress("adapting", i, method.rounds)
+            self._progress("adapting", i, limit)
         with self._timings.stage("scoring"):
             scored = self._short.score(rows, last=method.believes_last and not n)
         threshold = scored.threshold or t_inner(scored.validation, method.stds)
@@ -116,7 +125,7 @@ class Machine:
                 self._view(current, slice(None)),
                 validation=scored.validation.cpu().numpy(),
                 asked=lambda: short.features(self._answered_rows(state)),
-                left=state.budget - state.charged,
+                left=state.affordable,
                 first=partial(short.first_novelty, rows) if isinstance(short, LooksFirst) else None,
             )
             if isinstance(short, Remembers):
@@ -129,13 +138,7 @@ class Machine:
         method, current, names = self._method, self.rounds[-1], state.numbered
         last = method.believes_last and not len(current.asked)
         if method.believe is not None and last == method.believes_last:
-            judged = np.zeros(len(self._pool), np.bool_)
-            judged[np.concatenate([self._answered_rows(state), self._rejected_rows(state)])] = True
-            taken = judged[current.rows]
-            left = np.flatnonzero(~taken) if taken.any() else None
-            chosen = method.believe.choose(self._view(current, slice(None) if left is None else left))
-            chosen = chosen if left is None else left[chosen]
-            chosen = chosen[np.isin(current.classes[chosen], self._vouched(state, names))]
+            chosen = self._believable(method.believe, state, current)
             current.pseudo_rows = current.rows[chosen]
             current.pseudo_classes = current.classes[chosen]
             current.pseudo_doubts = method.believe.doubts(self._view(current, chosen))
@@ -148,7 +151,8 @@ class Machine:
             return {**closed, "ended": "the pool is labelled"}
         rounds = current.round + 1
         more = method.believes_last or (
-            rounds < method.rounds and (method.believe is not None or self._allotment(state, rounds))
+            rounds < method.rounds + state.rounds_added
+            and (method.believe is not None or self._allotment(state, rounds))
         )
         if not more:
             return closed
@@ -158,13 +162,54 @@ class Machine:
             self._short.learn(self.accepted(state, closed), current.round)
         return closed
 
+    def _believable(self, rule: PseudoLabels, state: State, current: Round) -> IntArray:
+        """Places in a round of what would be believed of it."""
+        judged = np.zeros(len(self._pool), np.bool_)
+        judged[np.concatenate([self._answered_rows(state), self._rejected_rows(state)])] = True
+        taken = judged[current.rows]
+        left = np.flatnonzero(~taken) if taken.any() else None
+        chosen = rule.choose(self._view(current, slice(None) if left is None else left))
+        chosen = chosen if left is None else left[chosen]
+        return chosen[np.isin(current.classes[chosen], self._vouched(state, state.numbered))]
+
+    def foreseen(self, state: State) -> Foreseen:
+        """What a method that believes only at the end would believe if it ended now; nobody learns of it."""
+        method = self._method
+        early = state.ended is None and state.opened > state.closed and method.believes_last
+        if method.believe is None or not early or not self._novel_alive(state):
+            return Foreseen({}, {})
+        current = self.rounds[-1]
+        chosen = self._believable(method.believe, state, current)
+        asked = self._rows(state.questions)
+        chosen = chosen[~np.isin(current.rows[chosen], asked)]
+        samples = [self._pool.ids[row] for row in current.rows[chosen].tolist()]
+        names = state.names.names
+        labels = [names[c] for c in current.classes[chosen].tolist()]
+        doubts = method.believe.doubts(self._view(current, chosen)).tolist()
+        return Foreseen(dict(zip(samples, labels, strict=True)), dict(zip(samples, doubts, strict=True)))
+
+    def margins(self, state: State, labels: Mapping[Label, Label]) -> FloatArray:
+        """By how much what is believed of samples beats what else they could be: the higher, the surer."""
+        rows, classes = self._encoded(labels, state.numbered)
+        if isinstance(self._short, TellsMargins):
+            return self._short.margins(rows)
+        return nearest_margins(self._known(state), self._pool, rows, classes)
+
+    def alike(self, state: State, rows: IntArray, n: int) -> dict[int, list[tuple[Label, float, int | None]]]:
+        """What known samples rows are most like: class, cosine and, where it has one, row."""
+        return most_alike(self._known(state), self._pool, rows, state.numbered, n)
+
+    def _known(self, state: State) -> Known:
+        accepted = self.accepted(state)
+        return Known.of(self._agent, self._pool, accepted.only(accepted.human == 1))
+
     def _allotment(self, state: State, round: int) -> int:
         """Questions of a round: none once it was stopped, or where the learner asks nothing."""
         silent = state.stopped or state.unnamed is not None
-        left = 0 if silent else state.budget - state.charged
+        left = 0 if silent else state.affordable
         method = self._method
         first = None if self._novel_alive(state) else method.first_share
-        return allotment(left, state.budget, method.rounds - round, first)
+        return allotment(left, state.budget // state.overlap, method.rounds + state.rounds_added - round, first)
 
     def _view(self, current: Round, positions: IntArray | slice) -> PoolView:
         rows, short = current.rows[positions], self._short
@@ -178,6 +223,20 @@ class Machine:
             holdings=partial(short.holdings, rows) if isinstance(short, TellsInShort) else None,
             features=lambda at: short.features(rows[at]),
         )
+
+    def about(self, row: int) -> Row:
+        """What is known of a row since it was scored last, as it is written down of questions."""
+        for round_ in reversed(self.rounds):
+            place = int(np.searchsorted(round_.rows, row))
+            if place < len(round_.rows) and round_.rows[place] == row:
+                (zone,) = round_.zones_at(np.array([place]))
+                return {
+                    "iteration": round_.round,
+                    "score": float(round_.scores[place]),
+                    "threshold": round_.threshold.value,
+                    "zone": Zone(int(zone)).name.lower(),
+                }
+        return {}
 
     def _questions(self, state: State, current: Round) -> list[Row]:
         """What is written down of each sample that is asked about."""
@@ -245,14 +304,23 @@ class Machine:
         names = state.numbered
         answers = {sample: answer for sample, answer in state.answers.items() if answer is not SKIP}
         answered = np.stack(self._encoded(answers, names), axis=1)
-        answered = answered[np.argsort(answered[:, 0])]
+        order = np.argsort(answered[:, 0])
+        answered = answered[order]
         believed = state.believed
         if closed is not None:
             believed |= dict(zip(closed["samples"], closed["labels"], strict=True))
         rows, classes = self._encoded(believed, names)
         human = np.concatenate([np.ones(len(answered), np.int64), np.zeros(len(rows), np.int64)])
+        weights = None
+        if state.several:
+            sure = state.weights
+            told = np.array([sure[sample] for sample in answers], np.float32)[order]
+            weights = np.concatenate([told, np.ones(len(rows), np.float32)])
         return Accepted(
-            np.concatenate([answered[:, 0], rows]), np.concatenate([answered[:, 1], classes]), human
+            np.concatenate([answered[:, 0], rows]),
+            np.concatenate([answered[:, 1], classes]),
+            human,
+            weights,
         )
 
     def unexplained(self, state: State) -> IntArray:
@@ -267,7 +335,7 @@ class Machine:
         number = np.full(len(names), -1)
         number[kept] = np.arange(len(kept))
         closed_up = ClassNames(tuple(names.names[c] for c in kept))
-        return closed_up, Accepted(accepted.rows, number[accepted.classes], accepted.human)
+        return closed_up, replace(accepted, classes=number[accepted.classes])
 
     def outlook(self, state: State) -> Outlook:
         """How many novel samples are probably still unlabelled, and whether to ask about another one."""
