@@ -288,6 +288,16 @@ def test_labels_become_whole_numbers_where_the_classes_are(tmp_path: Path, world
     assert "line 3: 'owl' is not a whole number" in line
 
 
+def test_a_larger_budget_goes_on_with_an_ended_adaptation(desk: Desk) -> None:
+    at = ("adapt", desk.agent, desk.pool, "-o", desk.next, "--labels", desk.answers, "--force")
+    command = (*at, "--task", desk.folder / "kept", "--budget")
+    done(*command, BUDGET)
+    raised = done(*command, BUDGET + 4)
+    assert f"raised from {BUDGET} to {BUDGET + 4} labels" in raised.stderr
+    assert Agent.load(desk.next).history[0]["labels_used"] == BUDGET + 4
+    assert f"budget of {BUDGET + 4} labels, not {BUDGET}: it can be raised" in refused(*command, BUDGET)
+
+
 # -- adapt, from the terminal ----------------------------------------------------------------------------------
 
 
@@ -465,7 +475,7 @@ def test_a_task_of_other_inputs_is_refused(desk: Desk, world: World) -> None:
     rest = ("-o", desk.next, "--task", kept, "--budget")
     assert "of another agent" in refused("adapt", other, desk.pool, *rest, BUDGET)
     assert "of another pool" in refused("adapt", desk.agent, changed, *rest, BUDGET)
-    assert "8 labels, not 9" in refused("adapt", desk.agent, desk.pool, *rest, 9)
+    assert "8 labels, not 7" in refused("adapt", desk.agent, desk.pool, *rest, 7)
     assert "1 of 8 labels used" in done("adapt", desk.agent, desk.pool, *rest, 8, input="q\n").stderr
 
 

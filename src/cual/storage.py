@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import torch
@@ -43,7 +43,7 @@ def write(
 ) -> None:
     """Write a file in one step: whoever reads it sees the old one or the new one, never half of it."""
     meta = {"kind": kind, "format": FORMAT, "body": body}
-    _write(Path(path), _pieces(tensors, json.dumps(meta, ensure_ascii=False, sort_keys=True)))
+    write_pieces(Path(path), _pieces(tensors, json.dumps(meta, ensure_ascii=False, sort_keys=True)))
 
 
 class Late(Mapping[str, Tensor]):
@@ -85,33 +85,54 @@ def _pieces(tensors: Mapping[str, Tensor], meta: str) -> Iterator[bytes | memory
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Put `data` at `path` atomically and durably."""
-    _write(path, [data])
+    write_pieces(path, [data])
 
 
-def _write(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+def write_pieces(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+    """The same for data that is never in memory as a whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = open_beside(path)
+    with replacing(path) as file:
+        for piece in pieces:
+            file.write(piece)
+
+
+@contextmanager
+def replacing(path: Path, private: bool = False) -> Generator[IO[bytes]]:
+    """A file to write to, which is put at `path` when all of it is on the disk; not at all after an error."""
+    with beside(path, private) as file:
+        yield file
     try:
-        with os.fdopen(handle, "wb") as file:
-            for piece in pieces:
-                file.write(piece)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        os.replace(file.name, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        Path(file.name).unlink(missing_ok=True)
         raise
 
 
-def open_beside(path: Path) -> tuple[int, str]:
-    """A new file in the folder of `path`, to be put in its place when whole; others may read it."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.fchmod(handle, 0o666 & ~_UMASK)  # mkstemp's own are for the owner's eyes only
-    return handle, temporary
+@contextmanager
+def beside(path: Path, private: bool = False) -> Generator[IO[bytes]]:
+    """A new file in the folder of `path`, durable after the block, gone after an error.
+
+    Others may read it as they may read any file, unless it is private: for the owner's eyes only.
+    """
+    with tempfile.NamedTemporaryFile("w+b", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        if not private:
+            os.fchmod(file.fileno(), 0o666 & ~_UMASK)
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        except BaseException:
+            Path(file.name).unlink(missing_ok=True)
+            raise
 
 
-def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The body and the tensors of a file that `write` made, or an error that says why it cannot be used."""
+def read(
+    path: str | os.PathLike[str], kind: str, wanted: Callable[[str], bool] | None = None
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The body and the tensors of a file that `write` made, or an error that says why it cannot be used.
+
+    `wanted` says by their names which tensors are read; all by default.
+    """
     path = Path(path)
     _check_head(path)
     try:
@@ -123,7 +144,8 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[
                 )
             if meta["kind"] != kind:
                 raise ForeignFile(f"{path} holds a cual {meta['kind']}, not a cual {kind}")
-            return meta["body"], {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            names = [name for name in file.keys() if wanted is None or wanted(name)]  # noqa: SIM118
+            return meta["body"], {name: file.get_tensor(name) for name in names}
     except (SafetensorError, json.JSONDecodeError, KeyError, TypeError) as error:
         raise DamagedFile(f"{path} is cut off or damaged ({error}); take a backup or make it again") from error
 

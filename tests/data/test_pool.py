@@ -1,14 +1,16 @@
 """Pools of every format keep their ids and their encoder, and an agent of another encoder refuses them."""
 
+import pickle
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from cual.agent import Agent
 from cual.data import files
-from cual.data.folder import FeaturesWriter, Made
-from cual.data.pool import Pool
+from cual.data.folder import FeaturesWriter, Made, reopen
+from cual.data.pool import Pool, read_rows
 from cual.data.table import Table
 from cual.errors import BadFeatures, WrongEncoder
 from cual.loop.adaptation import Adaptation
@@ -92,3 +94,41 @@ def test_a_table_with_nan_is_refused_by_its_id(X):
     broken[7, 3] = np.nan
     with pytest.raises(BadFeatures, match=r"pool row 7 \(id '7\.jpg'\) holds NaN in 1 of 8 columns"):
         Pool.of(Table(broken, ids=np.array(IDS)))
+
+
+class Copies:
+    """Does the work on what came out of a pickle: as in another process, which sees the same disk."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def map(self, work, folder, pieces, total):
+        self.asked += 1
+        for place, (features, *others) in enumerate(pieces):
+            assert place < total
+            sent = pickle.loads(pickle.dumps((work, folder, features, others)))
+            X = sent[2] if folder is None else read_rows(reopen(sent[1]), sent[2])
+            yield sent[0](X, *sent[3])
+
+
+@pytest.mark.parametrize("written", [as_npz, as_folder])
+def test_chunks_are_worked_on_elsewhere_as_here(X, tmp_path, written, monkeypatch):
+    pool = Pool.of(files.read(written(X, tmp_path)))
+    some = np.arange(0, 90, 2)[::-1].copy()
+
+    def both():
+        every = list(pool.map(torch.cumsum, beside=lambda part: (part.start % 2,)))
+        return every, list(pool.map(torch.neg, some, width=16))
+
+    copies = pool.elsewhere = Copies()
+    both()
+    assert copies.asked == 0, "a single chunk stays here"
+    monkeypatch.setattr("cual.data.pool.CHUNK_BYTES", 4 * 8 * 7)
+    elsewhere = both()
+    assert copies.asked == 2
+    pool.elsewhere = None
+    for there, here in zip(elsewhere, both(), strict=True):
+        assert [part for part, _ in there] == [part for part, _ in here]
+        assert all(torch.equal(a, b) for (_, a), (_, b) in zip(there, here, strict=True))
+    assert [part.stop - part.start for part, _ in here] == [3] * 15
+    assert torch.equal(torch.cat([features for _, features in here]), -pool.take(some))

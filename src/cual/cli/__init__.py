@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from typer.core import TyperGroup
 
-from cual.cli import bench, data, demo, embed, invite, label_studio, learning, serve
+from cual.cli import bench, data, demo, embed, export, invite, label_studio, learning, serve
 from cual.cli.output import err
 from cual.errors import CualError
 
@@ -46,10 +46,13 @@ app = typer.Typer(
 
     [cyan]cual predict v1.agent more.npz -o out.csv[/cyan]                 label the rest
 
+    [cyan]cual export v1.agent.task -o labels.csv[/cyan]                   take the labels elsewhere
+
     A folder of images or a table of text does as well; [bold]cual embed[/bold] makes features of it once.
     """,
 )
 learning.add_to(app)
+export.add_to(app)
 embed.add_to(app)
 demo.add_to(app)
 serve.add_to(app)

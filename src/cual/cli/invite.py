@@ -72,7 +72,7 @@ def _person(accounts: "Accounts", name: str, role: str | None) -> int:
         wanted = None if role is None else Role(role)
     except ValueError:
         raise BadOption(f"--role is admin, annotator or reader, not {role!r}") from None
-    known = next((person for person in accounts.people() if person.name == name.strip()), None)
+    known = accounts.called(name)
     if known is None:
         return accounts.add_person(name, wanted or Role.annotator, by=OPERATOR).id
     if wanted is not None and wanted != known.role:

@@ -1,5 +1,7 @@
 """`cual fit`, `adapt`, `predict` and `info`: an agent's life on the command line."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,10 +10,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from cual.cli.embed import AgentsEncoder, EncoderName, Weights, encoded
+from cual.cli.options import RayAddress
 from cual.cli.output import Bars, check_free, listed, out, pairs
+from cual.errors import BadOption
 
 if TYPE_CHECKING:
     from cual.agent import Agent
+    from cual.data.pool import Elsewhere
     from cual.loop.adaptation import Adaptation
 
 Features_ = Annotated[
@@ -123,6 +128,7 @@ def adapt(
     encoder: AgentsEncoder = None,
     weights: Weights = None,
     device: Device = "cpu",
+    ray: RayAddress = None,
     force: Force = False,
 ) -> None:
     """Adapt an agent to unlabelled features: answer a few questions, and it learns the new classes.
@@ -137,6 +143,13 @@ def adapt(
 
     [cyan]cual adapt v0.agent new.npz -o v1.agent --budget 0.0125 --labels answers.csv[/cyan]
 
+    With [bold]--ray[/bold] a large pool is scored on a cluster, with the same results; best a features folder
+    on storage that all its nodes share.
+
+    [cyan]cual adapt v0.agent /shared/new.features -o v1.agent --budget 200 --ray auto[/cyan]
+
+    With a larger [bold]--budget[/bold] and the same [bold]--task[/bold], an adaptation goes on that has ended.
+
     The old agent is left as it is. Exit code 0: done, or left open with q; 1: the input ended too early.
     """
     from cual.agent import Agent
@@ -146,6 +159,8 @@ def adapt(
 
     check_free(output, force)
     wanted = read_budget(budget)
+    if ray is not None and device != "cpu":
+        raise BadOption(f"--ray scores on CPUs; it does not go with --device {device}")
     bars = Bars()
     before = Agent.load(agent, check_device(device))
     table = encoded(pool, encoder, weights, device, before.encoder)
@@ -155,18 +170,31 @@ def adapt(
     kept = task or output.with_name(output.name + ".task")
     folder = kept if answers is None else task
     adaptation = open_task(folder, agent, before, unlabelled, wanted, bars)
-    try:
-        if answers is None:
-            ask_person(adaptation, kept, bars)
-        else:
-            from_file(adaptation, folder, answers)
-        after = adaptation.finish()
-    finally:
-        bars.clear()
-        if ledger is not None:
-            write_ledger(ledger, adaptation)
-    after.save(output)
-    _summarise(adaptation, after, output)
+    with _scored_on(ray, bars) as adaptation.pool.elsewhere:
+        try:
+            if answers is None:
+                ask_person(adaptation, kept, bars)
+            else:
+                from_file(adaptation, folder, answers)
+            after = adaptation.finish()
+        finally:
+            bars.clear()
+            if ledger is not None:
+                write_ledger(ledger, adaptation)
+        after.save(output)
+        _summarise(adaptation, after, output)
+
+
+@contextmanager
+def _scored_on(address: str | None, bars: Bars) -> Generator["Elsewhere | None"]:
+    """Where a pool is scored: on a Ray cluster, or, without an address, here."""
+    if address is None:
+        yield None
+        return
+    from cual.bridges import ray as on_ray
+
+    with on_ray.connected(address) as cluster:
+        yield on_ray.Scoring(cluster, bars)
 
 
 def predict(

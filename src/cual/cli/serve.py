@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from cual.cli.options import RayAddress
 from cual.cli.output import err, out
 from cual.cli.workspaces import Database, WorkspaceFolder, opened_workspace
 from cual.errors import BadOption
@@ -53,6 +54,7 @@ def serve(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Allow other machines to connect without encryption.")
     ] = False,
+    ray: RayAddress = None,
     log_format: Annotated[
         str | None,
         typer.Option(metavar="json|text", help="Of the log on stderr; text on a terminal if not given."),
@@ -75,6 +77,9 @@ def serve(
 
     [cyan]cual serve labels --database postgresql://cual@db/cual --behind-proxy https://label.example.org[/cyan]
 
+    With [bold]--ray[/bold] the worker scores large pools on a cluster; the workspace must then be on storage
+    that all nodes share.
+
     [cyan]cual serve labels --backup labels.backup[/cyan]
 
     [cyan]cual serve elsewhere --restore labels.backup[/cyan]
@@ -90,6 +95,12 @@ def serve(
     for folder in root or ():
         if not folder.is_dir():
             raise BadOption(f"--root {folder}: no such folder")
+    program = ["cual.serve.worker"]
+    if ray is not None:
+        from cual.bridges.ray.cluster import check_address
+
+        check_address(ray)
+        program = ["cual.bridges.ray.worker", "--ray", ray]
     proxy = None if behind_proxy is None else read_proxy(behind_proxy)
     check_exposure(host, tls_cert is not None, proxy, insecure)
     if backup is not None:
@@ -113,7 +124,7 @@ def serve(
             opened.empty_uploads()
             announce(settings.url)
             tls = (tls_cert, tls_key) if tls_cert is not None and tls_key is not None else None
-            _run(opened, settings, listener, tls, database, format, open)
+            _run(opened, settings, listener, tls, database, format, open, program)
         finally:
             opened.close()
 
@@ -126,6 +137,7 @@ def _run(
     database: str | None,
     format: Literal["json", "text"],
     open: bool,
+    program: list[str],
 ) -> None:
     from cual.serve.operations import logs, supervisor
     from cual.serve.rules.accounts import Accounts
@@ -133,10 +145,9 @@ def _run(
     from cual.serve.web.app import create_app
 
     logs.set_up(format)
-    worker = supervisor.Worker(workspace.folder, database, format)
+    worker = supervisor.Worker(workspace.folder, database, format, program)
     accounts = Accounts(workspace.database)
     owner = accounts.owner(_user()).id
-    accounts.revoke_unused(owner, by=OPERATOR)
     _, secret = accounts.new_token(owner, "sign-in", by=OPERATOR)
     address = f"{settings.url}/sign-in?token={secret}"
     app = create_app(workspace, settings, worker.alive)

@@ -37,12 +37,17 @@ def open_task(
         differs = "of another agent"
     elif not _same(task.pool, pool):
         differs = "of another pool"
-    elif task.budget != wanted:
-        differs = f"with a budget of {task.budget} labels, not {wanted}"
+    elif wanted < task.budget:
+        differs = f"with a budget of {task.budget} labels, not {wanted}: it can be raised, not lowered"
+    elif wanted > task.budget and task.state.finished:
+        differs = f"that is finished, with a budget of {task.budget} labels"
     if differs:
         raise BadOption(
             f"{folder} holds an adaptation {differs}; give another folder with --task, or delete it"
         )
+    if wanted > task.budget:
+        err.print(f"the budget is raised from {task.budget} to {wanted} labels", highlight=False)
+        task.raise_budget(budget)
     err.print(
         f"going on with {escape(str(folder))}: {task.labels_used} of {task.budget} labels used", highlight=False
     )

@@ -1,9 +1,9 @@
 """Unlabelled features with their ids, read in float32 chunks. Nothing here knows of classes."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -19,6 +19,26 @@ from cual.types import AnyArray, ArrayLike, IntArray, Label, LazyRows, Row
 CHUNK_BYTES = 64 * 2**20
 """Float32 bytes of one chunk of features."""
 _KEEP_ON_DEVICE_BYTES = 4 * 2**30
+T = TypeVar("T")
+
+
+def _nothing(part: slice) -> tuple[Any, ...]:
+    del part
+    return ()
+
+
+class Elsewhere(Protocol):
+    """Other processes that work on the chunks of a pool."""
+
+    def map(
+        self, work: Callable[..., T], folder: Row | None, pieces: Iterator[tuple[Any, ...]], total: int
+    ) -> Iterator[T]:
+        """What ``work(features, *others)`` gives for each of `total` pieces ``(features, *others)``, in order.
+
+        Where the features lie in a `folder`, as `LazyRows.reference` tells of it, a piece has row numbers, or a
+        slice, in their place.
+        """
+        ...
 
 
 class Pool:
@@ -48,6 +68,8 @@ class Pool:
         self.ids = Ids.consecutive(n) if ids is None else check_ids(ids, n, "pool")
         self.encoder = encoder_of(self._data) if encoder is None else encoder
         """Fingerprint of the encoder that made the features, where it is known."""
+        self.elsewhere: Elsewhere | None = None
+        """Where `map` works; None for here."""
         self._on_device: Tensor | None = None
         for rows, data in self._read(None, self.width):
             check_finite(_float32(data), "pool", offset=rows.start, ids=self.ids)
@@ -78,11 +100,9 @@ class Pool:
         target = torch.device(device)
         if self._stays_on(target):
             if self._on_device is None or self._on_device.device != target:
-                self._on_device = _float32(self._data).to(target)
+                self._on_device = _float32(self._data, target)
             return self._on_device[torch.from_numpy(rows).to(target)]
-        if isinstance(self._data, Tensor):
-            return _float32(self._data[torch.from_numpy(rows).to(self._data.device)]).to(target)
-        return _float32(self._data[rows]).to(target)
+        return read_rows(self._data, rows).to(target)
 
     def chunks(
         self, rows: IntArray | None = None, device: torch.device | str = "cpu", width: int = 0
@@ -95,10 +115,47 @@ class Pool:
         width = max(self.width, width)
         if isinstance(self._data, LazyRows) and not self._stays_on(torch.device(device)):
             for part, data in self._read(rows, width):
-                yield part, _float32(data).to(device)
+                yield part, _float32(data, device)
             return
         for part in chunks(len(self) if rows is None else len(rows), width):
             yield part, self.take(np.arange(part.start, part.stop) if rows is None else rows[part], device)
+
+    def map(
+        self,
+        work: Callable[..., T],
+        rows: IntArray | None = None,
+        device: torch.device | str = "cpu",
+        width: int = 0,
+        beside: Callable[[slice], tuple[Any, ...]] = _nothing,
+    ) -> Iterator[tuple[slice, T]]:
+        """Positions of the chunks that `chunks` gives, and what `work` makes of their features, in order.
+
+        Here, or `elsewhere` with the same bits: `work` must bring along all that it needs. A single chunk is
+        worked on here.
+
+        Parameters
+        ----------
+        beside
+            Further arguments of `work` for a chunk, by its positions within `rows`.
+
+        Examples
+        --------
+        >>> [sums.tolist() for _, sums in Pool(np.eye(2)).map(torch.sum)]
+        [2.0]
+        """
+        parts = list(chunks(len(self) if rows is None else len(rows), max(self.width, width)))
+        if self.elsewhere is None or len(parts) < 2:
+            for part, X in self.chunks(rows, device, width):
+                yield part, work(X, *beside(part))
+            return
+        data, folder = self._data, self._data.reference() if isinstance(self._data, LazyRows) else None
+
+        def piece(part: slice) -> tuple[Any, ...]:
+            chosen = part if rows is None else rows[part]
+            features = chosen if folder is not None else read_rows(data, chosen)
+            return (features, *beside(part))
+
+        yield from zip(parts, self.elsewhere.map(work, folder, map(piece, parts), len(parts)), strict=True)
 
     def _read(self, rows: IntArray | None, width: int) -> Iterator[tuple[slice, ArrayLike]]:
         """Features as they are, in chunks."""
@@ -148,6 +205,13 @@ def chunks(n: int, width: int) -> Iterator[slice]:
     step = max(1, CHUNK_BYTES // (4 * max(1, width)))
     for start in range(0, n, step):
         yield slice(start, min(n, start + step))
+
+
+def read_rows(data: ArrayLike, rows: IntArray | slice) -> Tensor:
+    """Some rows, float32."""
+    if isinstance(data, Tensor) and not isinstance(rows, slice):
+        return _float32(data[torch.from_numpy(rows).to(data.device)])
+    return _float32(data[rows])
 
 
 def as_features(X: ArrayLike, what: str, width: int | None = None) -> Tensor:
@@ -200,8 +264,11 @@ def _as_2d(X: Any, what: str) -> ArrayLike:
     return data
 
 
-def _float32(data: ArrayLike) -> Tensor:
+def _float32(data: ArrayLike, device: torch.device | str | None = None) -> Tensor:
+    """As a float32 tensor on `device`, or where it is."""
     if isinstance(data, Tensor):
-        return data.detach().to(torch.float32)
+        return data.detach().to(device).to(torch.float32)
+    if isinstance(data, np.ndarray) and data.dtype == np.float16:  # half as many bytes on their way
+        return torch.from_numpy(np.array(data)).to(device).to(torch.float32)
     with np.errstate(over="ignore"):  # what overflows becomes infinite and is reported by check_finite
-        return torch.from_numpy(np.array(data, dtype=np.float32))
+        return torch.from_numpy(np.array(data, dtype=np.float32)).to(device)

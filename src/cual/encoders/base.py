@@ -168,11 +168,20 @@ def trusted(
     return encoder
 
 
+def is_built_in(spec: str) -> bool:
+    """Whether anybody may name it, also somebody who must not decide what runs.
+
+    >>> is_built_in("dino-vits16?block=11"), is_built_in("python:os:system"), is_built_in("hf:gpt2")
+    (True, False, False)
+    """
+    name, _, options = spec.partition("?")
+    return name in BUILT_IN and PLAIN_OPTIONS.fullmatch(options) is not None
+
+
 def _named_by_file(fingerprint: str) -> str:
     """The spec of a built-in encoder; anything else is refused, with what to type instead."""
     spec = spec_of(fingerprint) or fingerprint
-    name, _, options = spec.partition("?")
-    if name in BUILT_IN and PLAIN_OPTIONS.fullmatch(options):
+    if is_built_in(spec):
         return spec
     if spec.isprintable():
         advice = f"If you trust it, {name_it(spec)}"

@@ -28,7 +28,7 @@ from cual.errors import (
     WrongEncoder,
 )
 from cual.locks import claim
-from cual.storage import open_beside, write_bytes
+from cual.storage import beside, write_bytes
 from cual.types import AnyArray, Label
 
 SHARD_ROWS = 4096
@@ -320,33 +320,18 @@ def _ours(file: Path) -> bool:
 
 def _write_npy(path: Path, rows: AnyArray) -> tuple[Path, int, str]:
     """Write an array beside where it will be; the file, its size and hash."""
-    handle, temporary = open_beside(path)
-    try:
-        with os.fdopen(handle, "w+b") as file:
-            np.save(file, rows, allow_pickle=False)
-            file.flush()
-            os.fsync(file.fileno())
-            size = file.tell()
-            file.seek(0)
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    return Path(temporary), size, digest
+    with beside(path) as file:
+        np.save(file, rows, allow_pickle=False)
+    written = Path(file.name)
+    with written.open("rb") as file:
+        return written, written.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _write_beside(path: Path, data: bytes) -> Path:
     """Write a file beside where it will be."""
-    handle, temporary = open_beside(path)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    return Path(temporary)
+    with beside(path) as file:
+        file.write(data)
+    return Path(file.name)
 
 
 def _named(made: Made | None) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 from cual.encoders.sources.datasets import hugging_face_dataset, split_names
 from cual.encoders.sources.folders import image_folder
 from cual.encoders.sources.items import Columns, Inside, Item, Source, Undecoded
-from cual.encoders.sources.tables import TABLES, holds_text, text_table
+from cual.encoders.sources.tables import TABLES, holds_text, table_columns, text_table
 from cual.errors import BadFile
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "hugging_face_dataset",
     "image_folder",
     "open_source",
+    "table_columns",
     "text_table",
 ]
 

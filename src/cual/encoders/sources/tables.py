@@ -5,7 +5,9 @@ import gzip
 import io
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -19,18 +21,36 @@ MOST_BYTES = 4 * 2**30
 """Of a table after decompression."""
 
 
+@dataclass(frozen=True)
+class Found:
+    """The columns of a table, and which of them hold what."""
+
+    names: list[str]
+    text: str
+    label: str | None
+    id: str | None
+
+
 def text_table(path: Path, columns: Columns | None = None) -> Source:
     """Rows of a CSV, TSV, JSONL or parquet file with a column of text, and of labels and ids if it has them."""
-    columns = columns or Columns()
     rows = list(_rows(path))
-    names = list(dict.fromkeys(name for row in rows for name in row)) if rows else []
+    found = _found(path, rows, columns or Columns())
+    return Source(path, "text", text_items(path, rows, found.text, found.label, found.id))
+
+
+def table_columns(path: Path, columns: Columns | None = None) -> Found:
+    """The columns of a CSV or TSV file; only its first row is read."""
+    return _found(path, list(islice(_rows(path), 1)), columns or Columns())
+
+
+def _found(path: Path, rows: Sequence[dict[str, Any]], columns: Columns) -> Found:
+    names = list(dict.fromkeys(name for row in rows for name in row))
     text = column(path, names, columns.text, usual.TEXTS)
     if text is None:
         has = f"it has {', '.join(names)}" if names else "it has no rows"
         raise BadFile(f"{path} has no column of text ({', '.join(usual.TEXTS)}); {has}")
     label = column(path, names, columns.label, usual.LABELS)
-    key = column(path, names, columns.id, usual.IDS)
-    return Source(path, "text", text_items(path, rows, text, label, key))
+    return Found(names, text, label, column(path, names, columns.id, usual.IDS))
 
 
 def holds_text(path: Path) -> bool:

@@ -1,0 +1,81 @@
+"""Labels as text: CSV for spreadsheets, and JSON lines, which hold everything as it is."""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from cual.export.base import COLUMNS, Labels, formats
+from cual.loop.labels import LabelRow
+from cual.storage import write_pieces
+
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠", "'")
+
+
+def harmless(cell: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula: text that could be one begins with an apostrophe.
+
+    So does text that begins with an apostrophe, so that taking away the first one gives what it was.
+
+    >>> harmless("=HYPERLINK(1)"), harmless("cat"), harmless(-3), harmless("'tis")
+    ("'=HYPERLINK(1)", 'cat', -3, "''tis")
+    """
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULAS) else cell
+
+
+def csv_lines(rows: Sequence[Sequence[Any]]) -> str:
+    r"""Lines of a CSV table; nothing in them is a formula.
+
+    >>> csv_lines([["a", 1, None, True], ["x,y", "=1", "", False]]).splitlines()
+    ['a,1,,1', '"x,y",\'=1,,0']
+    """
+    text = io.StringIO()
+    cells = ([int(cell) if isinstance(cell, bool) else harmless(cell) for cell in row] for row in rows)
+    csv.writer(text).writerows(cells)
+    return text.getvalue()
+
+
+def json_lines(rows: Sequence[LabelRow]) -> str:
+    return "".join(json.dumps(row._asdict(), ensure_ascii=False) + "\n" for row in rows)
+
+
+class _Csv:
+    suffix = ".csv"
+    media_type = "text/csv; charset=utf-8"
+    about = "CSV: a table for spreadsheets"
+
+    def check(self) -> None: ...
+
+    def write(self, labels: Labels, path: Path) -> int:
+        return _write(labels, path, csv_lines, head=csv_lines([COLUMNS]))
+
+
+class _JsonLines:
+    suffix = ".jsonl"
+    media_type = "application/x-ndjson"
+    about = "JSON lines: one object a line, for programs"
+
+    def check(self) -> None: ...
+
+    def write(self, labels: Labels, path: Path) -> int:
+        return _write(labels, path, json_lines)
+
+
+formats.add("csv")(_Csv())
+formats.add("jsonl")(_JsonLines())
+
+
+def _write(labels: Labels, path: Path, lines: Callable[[Any], str], head: str = "") -> int:
+    written = 0
+
+    def pieces() -> Iterator[bytes]:
+        nonlocal written
+        yield head.encode()
+        for part in labels.parts():
+            written += len(part)
+            yield lines(part).encode("utf-8", "backslashreplace")
+
+    write_pieces(path, pieces())
+    return written
