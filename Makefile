@@ -5,6 +5,7 @@ VENV := .venv
 STUDIO := .venv-label-studio
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+TEXTS := src/cual/serve/web/page/texts
 # Two makes at once must not install into the same place; without flock, one make alone is still safe.
 LOCK := $(if $(shell command -v flock),flock Makefile)
 
@@ -13,7 +14,7 @@ install = { apt="$$(test $$(id -u) = 0 || echo sudo) apt-get"; \
 	$$apt update -qq && DEBIAN_FRONTEND=noninteractive $$apt install -y -qq --no-install-recommends $(1) >/dev/null; }
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve-demo test test-attacks test-page test-postgres test-ray test-label-studio test-slow fuzz check bench clean distclean
+.PHONY: help demo serve-demo test test-attacks test-page test-postgres test-ray test-label-studio test-slow fuzz check texts bench clean distclean
 
 help:  ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,7 +40,7 @@ test-postgres: $(INSTALLED)  ## the service on a real PostgreSQL (installed with
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || $(call install,postgresql)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "postgres and not slow" -n 2 --dist loadfile
 
-test-ray: $(INSTALLED)  ## embedding and streams on Ray clusters of two nodes, which are killed
+test-ray: $(INSTALLED)  ## embedding, adaptations and streams on Ray clusters of two nodes, which are killed
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "ray and not slow" tests/bridges
 
 test-label-studio: $(INSTALLED) $(STUDIO)/.installed  ## the bridge to a real Label Studio (installs it: 1 GB)
@@ -56,6 +57,11 @@ check: $(INSTALLED)  ## format, lint, types, and which room may import which
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+
+texts: $(INSTALLED)  ## collect what the page says, for those who translate it
+	$(BIN)/pybabel -q extract -k tr -k trn:1,2 -k said -k said_n:1,2 --no-location --sort-output --omit-header -o $(TEXTS)/page.pot src/cual/serve
+	@set -e; for po in $(TEXTS)/*.po; do $(BIN)/pybabel -q update -i $(TEXTS)/page.pot -o $$po -l $$(basename $$po .po) \
+		--no-fuzzy-matching --ignore-obsolete --omit-header; done
 
 bench: $(INSTALLED)  ## measure the speed of what is in benchmarks/
 	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script"; done

@@ -1,6 +1,6 @@
 """What the parts of cual-plus are worth, how flat its options are, and how it stands hard conditions.
 
-    python benchmarks/cual_plus.py KIND [--data ../shared/data,OUT] [--seeds 0,1,2]
+    python benchmarks/cual_plus.py KIND[,KIND…] [--data ../shared/data,OUT] [--seeds 0,1,2]
         [--files cifar100-super-r50,digits] [--variants "20 % wrong answers;rare 1:50"]
         [--jobs 2] [--device cpu] [--out out/cual-plus.jsonl]
 
@@ -576,7 +576,7 @@ def located(files: Iterable[str], folders: Sequence[Path]) -> dict[str, str]:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kind", choices=list(VARIANTS), nargs="?", default="outlook")
+    parser.add_argument("kinds", nargs="?", default="outlook", help="one of the above, or several with commas")
     parser.add_argument("--data", action="append", help="folders, separated by commas; may be repeated")
     parser.add_argument("--files", default=",".join(FILES))
     parser.add_argument("--seeds", default="0,1,2")
@@ -588,29 +588,41 @@ def arguments() -> argparse.Namespace:
     args.files = args.files.split(",")
     args.seeds = [int(seed) for seed in args.seeds.split(",")]
     args.data = [Path(name) for given in args.data or ["../shared/data"] for name in given.split(",")]
-    args.variants = args.variants.split(";") if args.variants else list(VARIANTS[args.kind])
-    for what, given, known in (("file", args.files, FILES), ("variant", args.variants, VARIANTS[args.kind])):
-        unknown = [name for name in given if name not in known]
-        if unknown:
-            parser.error(f"no {what} is called {', '.join(unknown)}; there are {', '.join(known)}")
+    args.kinds = args.kinds.split(",")
+    checked(parser, "kind", args.kinds, VARIANTS)
+    checked(parser, "file", args.files, FILES)
+    known = list(dict.fromkeys(variant for kind in args.kinds for variant in VARIANTS[kind]))
+    args.variants = args.variants.split(";") if args.variants else known
+    checked(parser, "variant", args.variants, known)
     return args
+
+
+def checked(parser: argparse.ArgumentParser, what: str, given: Iterable[str], known: Iterable[str]) -> None:
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        parser.error(f"no {what} is called {', '.join(unknown)}; there are {', '.join(known)}")
 
 
 def main() -> None:
     args = arguments()
     results = Results(args.out)
     jobs = {
-        (file, variant): [
-            Job(VARIANTS[args.kind][variant], file, seed, path, args.device) for seed in args.seeds
-        ]
+        (kind, file, variant): [Job(changes, file, seed, path, args.device) for seed in args.seeds]
         for file, path in located(args.files, args.data).items()
-        for variant in args.variants
+        for kind in args.kinds
+        for variant, changes in VARIANTS[kind].items()
+        if variant in args.variants
     }
-    failed = run_all([job for some in jobs.values() for job in some if not results.of(job)], results, args.jobs)
-    for file in dict.fromkeys(file for file, _ in jobs):
-        rows = {v: [row for job in jobs[file, v] if (row := results.of(job))] for v in args.variants}
-        print(f"\n{args.kind}, {file}, seeds {', '.join(map(str, args.seeds))}\n")
-        for line in TABLES.get(args.kind, usual_table)({v: some for v, some in rows.items() if some}):
+    left = {json.dumps(job.identity): job for some in jobs.values() for job in some if not results.of(job)}
+    failed = run_all(list(left.values()), results, args.jobs)
+    for kind, file in dict.fromkeys((kind, file) for kind, file, _ in jobs):
+        rows = {
+            variant: [row for job in some if (row := results.of(job))]
+            for (k, f, variant), some in jobs.items()
+            if (k, f) == (kind, file)
+        }
+        print(f"\n{kind}, {file}, seeds {', '.join(map(str, args.seeds))}\n")
+        for line in TABLES.get(kind, usual_table)({v: some for v, some in rows.items() if some}):
             print(line)
     if failed:
         sys.exit(f"{failed} streams failed")

@@ -16,7 +16,7 @@ from cual.encoders.images import ImageInput, open_image
 from cual.encoders.sources import image_folder
 from cual.serve.jobs import thumbnails
 from cual.serve.jobs.decoding import Decoders
-from cual.serve.jobs.preparing import _apart
+from cual.serve.jobs.encoding import _apart
 
 REPEATS = 3
 

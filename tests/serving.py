@@ -29,9 +29,9 @@ class Service:
     eve: Person
     """Only looks."""
 
-    def start(self, budget: float | int = 8) -> int:
+    def start(self, budget: float | int = 8, overlap: int = 1) -> int:
         """An adaptation whose first questions are there."""
-        started = self.workspace.start(self.agent, self.pool, budget, self.ann)
+        started = self.workspace.start(self.agent, self.pool, budget, self.ann, overlap)
         self.work()
         return started.id
 
@@ -49,6 +49,7 @@ class Service:
     def answer_round(self, adaptation: int, person: Person | None = None) -> None:
         person = person or self.ann
         lent = self.workspace.lend(adaptation, person, 1000)
+        assert lent, "all open questions are lent to others"
         self.workspace.answer(adaptation, person, {q.id: self.truth(q.sample) for q in lent})
 
     def truth(self, sample: Any) -> str:

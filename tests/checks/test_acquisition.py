@@ -80,7 +80,7 @@ class SharpensInPlace(Strategy):
         return best
 
 
-@breaks("same_seed_same_choice", "by the same seed, given 2 samples, n = ")
+@breaks("same_seed_same_choice", "by the same seed, given ")
 class DrawsASeed(Strategy):
     def from_best(self, best, view, n, rng):
         return np.random.default_rng().permutation(best)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from axe_playwright_python.sync_playwright import Axe
+
 NAMED = {
     "button",
     "link",
@@ -85,6 +87,20 @@ def complaints(page: Any) -> list[str]:
             found.append(f"{role} without a name: {node.get('properties', '')}")
     session.detach()
     return found
+
+
+# What comes or goes is half transparent meanwhile; a spinner turns for good.
+STILL = """() => !document.querySelector('[class*="-enter-active"], [class*="-leave-active"]')
+  && document.getAnimations().every((a) => a.playState !== 'running'
+    || a.effect.getComputedTiming().endTime === Infinity)"""
+
+
+def axe(page: Any) -> list[str]:
+    """What axe-core finds, by the rules of WCAG 2.1 A and AA, in words, once nothing moves any more."""
+    page.wait_for_function(STILL)
+    rules = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
+    found = Axe().run(page, options=rules).response["violations"]
+    return [f"{each['id']}: {node['html'][:200]}" for each in found for node in each["nodes"]]
 
 
 def without_ring(page: Any, presses: int = 30) -> list[str]:

@@ -45,13 +45,14 @@ class Service:
     """The one-time address that it printed."""
     token: str = ""
     process: subprocess.Popen[str] | None = None
+    options: tuple[str, ...] = ()
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> "Service":
-        command = [CUAL, "serve", str(self.folder), "--port", str(self.port)]
+        command = [CUAL, "serve", str(self.folder), "--port", str(self.port), *self.options]
         # NiceGUI behaves differently where it believes itself inside a test
         surroundings = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
         with (self.folder.parent / "log.txt").open("a") as log:
@@ -97,10 +98,10 @@ class Service:
         id = known.get(name) or self.call("POST", "/people", {"name": name, "role": role})["id"]
         return self.call("POST", f"/people/{id}/tokens", {"kind": "sign-in"})["address"]
 
-    def begin(self, pool: int = 1) -> int:
+    def begin(self, pool: int = 1, budget: int = 30) -> int:
         """A new adaptation of the first version, as soon as it asks; pool 2 has texts instead of pictures."""
         self.call("POST", "/agents/1/roll-back", {"version": 0})
-        id = self.call("POST", "/adaptations", {"agent": 1, "pool": pool, "budget": 30})["id"]
+        id = self.call("POST", "/adaptations", {"agent": 1, "pool": pool, "budget": budget})["id"]
         until(lambda: self.call("GET", f"/adaptations/{id}")["state"] == "asking")
         return id
 
@@ -126,7 +127,8 @@ class Window:
 
     def picture(self, name: str) -> None:
         PICTURES.mkdir(parents=True, exist_ok=True)
-        self.wait("() => [...document.images].every((i) => i.complete && i.naturalWidth > 0)")
+        loaded = "(i) => i.loading === 'lazy' || (i.complete && i.naturalWidth > 0)"
+        self.wait(f"() => [...document.images].every({loaded})")
         self.page.screenshot(path=PICTURES / f"{name}.png", animations="disabled")
 
     @property
@@ -149,8 +151,9 @@ def browser() -> Generator[Any]:
 def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example's workspace, made once; tests get copies."""
     from cual.data.pool import Pool
+    from cual.serve.jobs.example import demo_data
     from cual.serve.jobs.worker import Worker
-    from cual.serve.operations.demo import demo_data, make_demo
+    from cual.serve.operations.demo import make_demo
     from cual.serve.rules.records import OPERATOR
 
     folder, data = tmp_path_factory.mktemp("example"), demo_data()
@@ -183,7 +186,7 @@ def own_service(example: Path, tmp_path: Path) -> Generator[Service]:
 
 def _served(example: Path, folder: Path) -> Generator[Service]:
     shutil.copytree(example / "workspace", folder / "workspace")
-    running = Service(folder / "workspace", _free_port()).start()
+    running = Service(folder / "workspace", free_port()).start()
     yield running
     running.stop()
 
@@ -226,7 +229,7 @@ def _foreign(url: str, home: str) -> bool:
     return not url.startswith((home, home.replace("http", "ws"), "data:", "blob:"))
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

@@ -14,14 +14,24 @@ def key_of(window: Any, label: str) -> str | None:
 
 
 def answer(window: Any, label: str) -> None:
-    """Answer the tile that has the focus: with the class's key, or by typing its name."""
+    """Answer the tile that has the focus: with the class's key, or by typing its name, which may be new."""
     key = key_of(window, label)
     if key is not None:
         window.page.keyboard.press(key)
-    else:
-        window.page.keyboard.press("/")
-        window.page.keyboard.type(label)
-        window.page.keyboard.press("Enter")
+        return
+    known = window.page.query_selector(f"[data-class].class[data-name='{label}']") is not None
+    window.page.keyboard.type(label)
+    window.page.keyboard.press("Enter")
+    if not known:
+        create(window)
+
+
+def create(window: Any) -> None:
+    """Say that the name which was typed is a new class."""
+    window.wait("() => document.activeElement?.closest('[data-proposal]')")
+    while window.page.evaluate("document.activeElement.dataset.create") != "now":
+        window.page.keyboard.press("ArrowDown")
+    window.page.keyboard.press("Enter")
 
 
 def next_tile(window: Any) -> str | None:
@@ -49,10 +59,14 @@ def label_everything(window: Any, truth: Sequence[str]) -> int:
 def tab_to(window: Any, text: str) -> None:
     """Press Tab until the control with this text has the focus."""
     window.wait("(text) => document.body?.innerText.includes(text)", text)
+    passed: list[str] = []
     for _ in range(60):
-        if text in window.page.evaluate(
-            "document.activeElement === document.body ? '' : document.activeElement.innerText"
-        ):
+        passed.append(
+            window.page.evaluate(
+                "document.activeElement === document.body ? '' : document.activeElement.innerText"
+            )
+        )
+        if text in passed[-1]:
             return
         window.page.keyboard.press("Tab")
-    raise AssertionError(f"Tab does not reach {text!r}")
+    raise AssertionError(f"Tab does not reach {text!r}, only {passed}")

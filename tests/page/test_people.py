@@ -1,7 +1,11 @@
 """Several people: who may do what, who gets which questions, what happens when they disagree."""
 
+import csv
 import io
+import urllib.error
+import urllib.request
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -122,13 +126,105 @@ def test_an_administrator_invites_somebody(admin: Any, window: Callable[..., Any
     admin.page.get_by_role("combobox", name="What").press("Enter")
     admin.page.get_by_role("option", name="add person").click()
     admin.wait("() => document.querySelector('[data-audit]')?.innerText.includes('add person')")
+    admin.page.locator("[data-audit] a[href^='/people/']").first.wait_for()
     export = admin.page.get_by_role("link", name="All of it as CSV").get_attribute("href")
     assert export == "/api/audit.csv?action=add+person"
 
 
+def test_a_token_is_made_used_listed_and_revoked(service: Any, admin: Any) -> None:
+    person = service.call("POST", "/people", {"name": "Counter", "role": "reader"})["id"]
+    admin.open("/people")
+    admin.page.get_by_role("link", name="Counter: tokens").press("Enter")
+    admin.wait("() => document.querySelector('h1')?.innerText === 'Counter'")
+    admin.page.get_by_label("Note").fill("counts at night")
+    admin.page.get_by_role("button", name="New API token").press("Enter")
+    secret = admin.page.wait_for_selector("[data-secret]").inner_text()
+    admin.page.get_by_role("button", name="Close").press("Enter")
+    row = admin.page.locator("[data-token]")
+    row.get_by_text("counts at night").wait_for()
+    assert "never" in row.inner_text()
+    assert _status(service, secret) == 200
+    admin.page.reload()
+    row.get_by_text("good until").wait_for()
+    assert "never" not in row.inner_text()
+    assert secret not in admin.page.content()
+    admin.picture("tokens")
+    admin.page.get_by_text("Only programs come in under this name").wait_for()
+    row.get_by_role("button", name="Revoke").press("Enter")
+    admin.page.get_by_role("dialog").get_by_role("button", name="Revoke").press("Enter")
+    row.get_by_text("revoked").wait_for()
+    assert row.get_by_role("button").count() == 0
+    assert _status(service, secret) == 401
+    assert service.call("GET", f"/people/{person}/tokens")[0]["revoked_at"]
+    assert admin.errors == []
+
+
+def _status(service: Any, secret: str) -> int:
+    request = urllib.request.Request(f"{service.url}/api/me", headers={"Authorization": f"Bearer {secret}"})
+    try:
+        with urllib.request.urlopen(request) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_a_new_address_ends_the_one_before(service: Any, admin: Any, window: Callable[..., Any]) -> None:
+    old = service.person("Jane", "reader")
+    person = next(p["id"] for p in service.call("GET", "/people") if p["name"] == "Jane")
+    admin.open(f"/people/{person}")
+    admin.page.get_by_role("button", name="New sign-in address").press("Enter")
+    new = admin.page.wait_for_selector("[data-secret]").inner_text()
+    assert "a newer one was made" in window(old).page.inner_text("body")
+    seen = window(new)
+    seen.wait("() => document.querySelector('.who')?.innerText.includes('Jane')")
+    seen.open(f"/people/{person}")
+    assert "this needs the role admin" in seen.page.inner_text("body")
+
+
+def test_names_that_differ_by_case_are_refused(service: Any, admin: Any) -> None:
+    service.person("Kim", "reader")
+    admin.open("/people")
+    admin.page.get_by_label("Name").fill("KIM")
+    admin.page.get_by_role("button", name="Make a sign-in address").press("Enter")
+    admin.page.wait_for_selector(".q-notification:has-text(\"somebody called 'Kim' already\")")
+
+
+def test_labels_are_downloaded(service: Any, window: Callable[..., Any], tmp_path: Path) -> None:
+    """By somebody who may only look, by keyboard alone; and it is written down."""
+    id = service.begin()
+    lent = service.call("POST", f"/adaptations/{id}/lend", {"n": 2})
+    service.call("POST", f"/adaptations/{id}/answers", {"answers": {str(lent[0]["id"]): "3"}})
+    seen = window(service.person("Lea", "reader"))
+    seen.open(f"/adaptations/{id}")
+    seen.page.get_by_role("link", name="Export").press("Enter")
+    with seen.page.expect_download() as begun:
+        seen.page.get_by_role("link", name="Download").press("Enter")
+    begun.value.save_as(tmp_path / "labels.csv")
+    assert begun.value.suggested_filename == f"labels-adaptation-{id}.csv"
+    (row,) = csv.DictReader((tmp_path / "labels.csv").open(encoding="utf-8"))
+    assert (row["sample"], row["label"], row["person"]) == (str(lent[0]["sample"]), "3", "robot")
+    seen.page.get_by_role("combobox", name="Format").press("Enter")
+    seen.page.get_by_role("option", name="JSON lines").click()
+    seen.page.get_by_role("checkbox").press("Space")
+    seen.wait("() => document.querySelector('[data-export]').href.endsWith('format=jsonl&everything=true')")
+    with seen.page.expect_download() as begun:
+        seen.page.get_by_role("link", name="Download").press("Enter")
+    assert begun.value.suggested_filename == f"labels-adaptation-{id}.jsonl"
+    trail = service.call("GET", "/audit?action=export&n=2")
+    assert [(row["person"], row["thing"], row["details"]["format"]) for row in trail] == [
+        ("Lea", id, "jsonl"),
+        ("Lea", id, "csv"),
+    ]
+    seen.open("/agents/1")
+    with seen.page.expect_download() as begun:
+        seen.page.get_by_role("link", name="Download").press("Enter")
+    assert begun.value.suggested_filename == "labels-agent-1.csv"
+    assert seen.errors == []
+
+
 def test_an_administrator_begins_with_what_is_there(service: Any, admin: Any) -> None:
     admin.open("/")
-    admin.page.get_by_label("Budget").fill("12")
+    admin.page.get_by_role("spinbutton", name="Budget").fill("12")
     admin.page.get_by_role("button", name="Start", exact=True).press("Enter")
     admin.wait("() => location.pathname.startsWith('/adaptations/')")
     admin.wait("() => document.querySelector('.status')?.innerText.includes('of 12 labels spent')")
@@ -140,7 +236,7 @@ def test_an_administrator_begins_with_what_is_there(service: Any, admin: Any) ->
     form.get_by_label("Name").fill("Sent from the page")
     files = [{"name": f"{i}.png", "mimeType": "image/png", "buffer": _png(i)} for i in range(3)]
     form.locator("input[type=file]").set_input_files(files)
-    form.get_by_role("button", name="Send").press("Enter")
+    form.get_by_role("button", name="Make the pool").press("Enter")
     form.get_by_text("Received").wait_for()
     pools = service.call("GET", "/pools")
     assert "Sent from the page" in [pool["name"] for pool in pools]

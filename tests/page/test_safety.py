@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from page.keyboard import gone, next_tile
+from page.keyboard import create, gone, next_tile
 from page.waiting import until
 
 pytestmark = pytest.mark.page
@@ -18,15 +18,26 @@ def test_a_class_name_is_text_wherever_it_is_shown(service: Any, admin: Any) -> 
     base = f"/adaptations/{id}"
     admin.open(base)
     next_tile(admin)
-    admin.page.keyboard.press("a")
+    service.call("PUT", "/pools/1/guidelines", {"text": EVIL})
+    admin.page.reload()
+    next_tile(admin)
+    assert admin.page.inner_text(".guidelines-text") == EVIL
+    admin.page.keyboard.press("Control+a")
+    many = admin.page.locator(".tile[aria-selected=true]").count() > 1
     admin.page.keyboard.press("/")
     admin.page.keyboard.type(EVIL)
     admin.page.keyboard.press("Enter")
+    create(admin)
+    if many:
+        admin.page.wait_for_selector("[data-armed]:has-text('onerror')")
+        _unharmed(admin)
+        admin.page.keyboard.press("Enter")
     admin.wait(
         "(name) => [...document.querySelectorAll('[data-class]')].some((o) => o.dataset.name === name)", EVIL
     )
+    service.call("PUT", "/agents/1/classes", {"label": EVIL, "description": EVIL})
     shown = admin.page.locator("[data-class] .name", has_text="onerror")
-    assert shown.inner_text() == EVIL
+    assert shown.inner_text().strip() == EVIL
     _unharmed(admin)
     admin.picture("evil_name")
     for tile in admin.page.evaluate("[...document.querySelectorAll('[data-tile]')].map((t) => t.dataset.tile)"):
@@ -69,6 +80,7 @@ def test_a_page_shows_why_a_name_is_refused(service: Any, admin: Any) -> None:
     admin.page.keyboard.press("/")
     admin.page.keyboard.insert_text("turned\u202ename")
     admin.page.keyboard.press("Enter")
+    create(admin)
     admin.page.wait_for_selector(".q-notification:has-text('control characters')")
     admin.wait("(id) => document.activeElement?.dataset?.tile === id", tile)
     assert admin.page.locator(".tile.leaving").count() == 0

@@ -10,7 +10,7 @@ from cual.serve.rules import accounts as module
 from cual.serve.rules.accounts import Accounts
 from cual.serve.rules.records import OPERATOR, Role
 from cual.serve.rules.workspace import Workspace
-from cual.serve.storage.tables import metadata, now, sessions
+from cual.serve.storage.tables import metadata, now, people, sessions
 from cual.serve.web.security.attempts import Attempts
 
 
@@ -171,6 +171,106 @@ def test_one_administrator_always_stays(accounts: Accounts) -> None:
     assert accounts.change_person(root.id, Role.reader, by=OPERATOR).role == Role.reader
 
 
+def test_programs_are_no_administrators_that_count(accounts: Accounts) -> None:
+    root = accounts.add_person("Root", Role.admin, by=OPERATOR)
+    robot = accounts.add_person("robot", Role.admin, by=OPERATOR)
+    accounts.new_token(root.id, "sign-in", by=OPERATOR)
+    accounts.new_token(root.id, "api", by=OPERATOR)  # a person may have programs, too
+    accounts.new_token(robot.id, "api", by=OPERATOR)
+    assert [(person.name, person.program) for person in accounts.people()] == [("Root", False), ("robot", True)]
+    for change in ({"role": Role.reader}, {"active": False}):
+        with pytest.raises(Conflict, match="only administrator who is no program"):
+            accounts.change_person(root.id, **change, by=OPERATOR)
+    assert accounts.person(root.id).role == Role.admin
+    assert accounts.change_person(robot.id, Role.reader, by=OPERATOR).role == Role.reader
+    accounts.change_person(robot.id, Role.admin, by=OPERATOR)
+    accounts.new_token(robot.id, "sign-in", by=OPERATOR)  # somebody comes in under this name from now on
+    assert not accounts.person(robot.id).program
+    assert accounts.change_person(root.id, Role.reader, by=OPERATOR).role == Role.reader
+
+
+def test_where_there_are_only_programs_one_stays(accounts: Accounts) -> None:
+    robot = accounts.add_person("robot", Role.admin, by=OPERATOR)
+    accounts.new_token(robot.id, "api", by=OPERATOR)
+    eve = accounts.add_person("eve", Role.reader, by=OPERATOR)
+    assert accounts.change_person(eve.id, Role.annotator, by=OPERATOR).role == Role.annotator
+    with pytest.raises(Conflict, match="only administrator"):
+        accounts.change_person(robot.id, Role.reader, by=OPERATOR)
+
+
+def test_nobody_signs_in_as_a_program_when_the_service_starts(accounts: Accounts) -> None:
+    robot = accounts.add_person("Me", Role.admin, by=OPERATOR)
+    accounts.new_token(robot.id, "api", by=OPERATOR)
+    owner = accounts.owner("me")
+    assert (owner.name, owner.program) == ("me 2", False)
+    assert accounts.owner("me") == owner
+
+
+def test_the_last_use_of_a_token_is_known(accounts: Accounts, later) -> None:
+    def used() -> datetime | None:
+        (token,) = accounts.tokens(ada.id)
+        return token.used_at
+
+    ada = accounts.add_person("Ada", Role.admin, by=OPERATOR)
+    _, api = accounts.new_token(ada.id, "api", by=OPERATOR)
+    assert used() is None
+    assert accounts.by_token(api[:-1]) is None
+    assert used() is None
+    assert accounts.by_token(api) is not None
+    first = used()
+    assert first is not None
+    later(timedelta(seconds=5))
+    assert accounts.by_token(api) is not None
+    assert used() == first, "not at every request"
+    later(timedelta(minutes=5))
+    assert accounts.by_token(api) is not None, "having been used does not end it"
+    last = used()
+    assert last is not None
+    assert last > first
+
+
+def test_a_new_sign_in_address_ends_the_ones_before(accounts: Accounts) -> None:
+    ada, bob = (accounts.add_person(name, Role.admin, by=OPERATOR) for name in ("Ada", "Bob"))
+    _, used = accounts.new_token(ada.id, "sign-in", by=OPERATOR)
+    accounts.sign_in(used)
+    _, old = accounts.new_token(ada.id, "sign-in", by=OPERATOR)
+    _, of_bob = accounts.new_token(bob.id, "sign-in", by=OPERATOR)
+    _, api = accounts.new_token(ada.id, "api", by=OPERATOR)
+    _, new = accounts.new_token(ada.id, "sign-in", by=OPERATOR)
+    with pytest.raises(NotAllowed, match="newer one was made"):
+        accounts.sign_in(old)
+    for secret in (new, of_bob):
+        accounts.sign_in(secret)
+    assert accounts.by_token(api) is not None
+    ended = [token.revoked_at is not None for token in accounts.tokens(ada.id)]
+    assert ended == [False, True, False, False], "what was used is not called revoked"
+
+
+@pytest.mark.parametrize("same", ["ada lovelace", "ADA LOVELACE", "Ada  Lovelace", "Ａda Lovelace"])
+def test_names_that_differ_by_case_are_one(accounts: Accounts, same: str) -> None:
+    ada = accounts.add_person("Ada Lovelace", Role.annotator, by=OPERATOR)
+    with pytest.raises(Conflict, match="'Ada Lovelace'"):
+        accounts.add_person(same, Role.reader, by=OPERATOR)
+    assert accounts.called(same) == ada
+    assert accounts.called("Ada") is None
+    assert len(accounts.people()) == 1
+
+
+def test_two_that_an_earlier_release_took_for_different_people(
+    accounts: Accounts, workspace: Workspace
+) -> None:
+    with workspace.database.writing() as connection:
+        for name in ("Ada", "ada"):
+            connection.execute(
+                sa.insert(people).values(name=name, role="reader", active=True, created_at=now())
+            )
+    for name in ("Ada", "ada"):
+        found = accounts.called(name)
+        assert found is not None
+        assert found.name == name
+    assert accounts.called("ADA") == accounts.called("Ada")
+
+
 def test_names_are_checked_and_belong_to_one_person(accounts: Accounts) -> None:
     accounts.add_person(" Ada ", Role.admin, by=OPERATOR)
     with pytest.raises(Conflict):
@@ -190,7 +290,7 @@ def test_earlier_addresses_of_the_terminal_end_when_a_new_one_is_made(accounts: 
     me = accounts.owner("me")
     _, old = accounts.new_token(me.id, "sign-in", by=OPERATOR)
     _, api = accounts.new_token(me.id, "api", by=OPERATOR)
-    accounts.revoke_unused(me.id, by=OPERATOR)
+    accounts.new_token(me.id, "sign-in", by=OPERATOR)
     with pytest.raises(NotAllowed):
         accounts.sign_in(old)
     assert accounts.by_token(api) is not None

@@ -226,7 +226,10 @@ def test_answers_undo_corrections_and_disagreement(here: Site) -> None:
     (question,) = ann.get(f"{at}/questions", params={"disagreement": True}).json()
     assert [a["person"] for a in question["answers"]] == ["bob", "ann"]
     assert question["effective"] == "cat"
-    settled = ann.post(f"{at}/settle", json={"question": int(first), "label": "owl"}).json()
+    settle = {"question": int(first), "label": "owl"}
+    assert ann.post(f"{at}/settle", json=settle).status_code == 403, "ann is a party to it"
+    assert ann.post(f"{at}/sharing", json={"own_disputes": True}).status_code == 200
+    settled = ann.post(f"{at}/settle", json=settle).json()
     assert (settled["effective"], settled["disagreement"]) == ("owl", False)
     assert ann.post(f"{at}/settle", json={"question": 10**6, "label": "owl"}).status_code == 404
     assert bob.post(f"{at}/give-back", json={"questions": [int(second)]}).status_code == 204
@@ -258,7 +261,7 @@ def test_what_can_be_seen_of_an_adaptation(here: Site) -> None:
     assert len(client.get(f"{at}/history").json()) == scores["rounds"]
     assert client.get(f"{at}/ledger").json()[0]["sample"] in here.service.world.truth
     believed = client.get(f"{at}/pseudo-labels").json()
-    assert [b["doubt"] for b in believed] == sorted((b["doubt"] for b in believed), reverse=True)
+    assert [b["margin"] for b in believed] == sorted(b["margin"] for b in believed)
     label = believed[0]["label"]
     some = client.get(f"{at}/pseudo-labels", params={"label": label, "n": 2}).json()
     assert some == [b for b in believed if b["label"] == label][:2]
@@ -425,7 +428,7 @@ def test_with_pages_the_api_still_answers_in_json(service: Service) -> None:
             answer = held.bearer().get(path)
             assert (answer.status_code, answer.headers["content-type"]) == (status, "application/json")
         assert held.bearer().put("/api/agents/1").status_code == 405
-        assert held.bearer().put("/api/agents/1").headers["allow"] == "GET"
+        assert held.bearer().put("/api/agents/1").headers["allow"] == "GET, PATCH, DELETE"
         page = held.visitor(Accept="text/html").get("/")
         assert (page.status_code, page.headers["location"]) == (303, "/sign-in")
 

@@ -24,10 +24,15 @@ from visiting import site
 READING = {
     *("agents", "agent", "versions", "load_agent", "pools", "pool", "picture", "text", "skipped"),
     *("adaptations", "adaptation", "questions", "question", "map", "scores", "ledger", "history"),
-    *("pseudo_labels", "report", "jobs", "audit", "audit_actions"),
+    *("pseudo_labels", "alike", "report", "jobs", "audit", "audit_actions"),
+    *("encoders", "skipped_of_agent", "dependents_of_agent", "dependents_of_pool"),
+    *("classes", "find_classes", "recent_classes", "class_keys", "kept_keys", "undo_cost"),
+    *("agreement", "gold", "pace"),
     *("folder", "database", "uploads", "open", "close", "empty_uploads"),  # the process's own housekeeping
 }
-READING_ACCOUNTS = {"people", "person", "tokens", "known", "by_cookie", "by_token", "owner"}
+FOR_READERS = {"export"}
+"""Commands that whoever sees everything may give."""
+READING_ACCOUNTS = {"people", "person", "called", "tokens", "known", "by_cookie", "by_token", "owner"}
 """`owner` adds somebody with `add_person`."""
 
 
@@ -72,8 +77,43 @@ class Commands:
         pool = Pool(self.service.world.pool)
         return lambda p: self.workspace.add_pool("new", pool, self.service.agent, p), "add pool"
 
+    def make_agent(self) -> tuple[Callable[[Person], object], str]:
+        def make(person: Person) -> object:
+            self.workspace.uploads.mkdir(exist_ok=True)
+            file = self.workspace.uploads / "said.csv"
+            file.write_text("text,label\na,b\n")
+            return self.workspace.make_agent("new", file, person)
+
+        return make, "make agent"
+
+    def make_example(self) -> tuple[Callable[[Person], object], str]:
+        return lambda p: self.workspace.make_example(p), "make agent"
+
+    def rename_agent(self) -> tuple[Callable[[Person], object], str]:
+        return lambda p: self.workspace.rename_agent(self.service.agent, "beasts", p), "rename"
+
+    def rename_pool(self) -> tuple[Callable[[Person], object], str]:
+        return lambda p: self.workspace.rename_pool(self.service.pool, "yard", p), "rename"
+
+    def delete_agent(self) -> tuple[Callable[[Person], object], str]:
+        return lambda p: self.workspace.delete_agent(self.service.agent, p), "delete agent"
+
     def delete_pool(self) -> tuple[Callable[[Person], object], str]:
         return lambda p: self.workspace.delete_pool(self.service.pool, p), "delete pool"
+
+    def set_guidelines(self) -> tuple[Callable[[Person], object], str]:
+        return lambda p: self.workspace.set_guidelines(self.service.pool, "Look twice.", p), "set guidelines"
+
+    def describe_class(self) -> tuple[Callable[[Person], object], str]:
+        agent = self.service.agent
+        return lambda p: self.workspace.describe_class(agent, "cat", p, description="purrs"), "describe class"
+
+    def give_key(self) -> tuple[Callable[[Person], object], str]:
+        return lambda p: self.workspace.give_key(self.service.agent, p, "7", "cat"), "give key"
+
+    def raise_budget(self) -> tuple[Callable[[Person], object], str]:
+        task = self.asking()
+        return lambda p: self.workspace.raise_budget(task, 20, p), "raise budget"
 
     def start(self) -> tuple[Callable[[Person], object], str]:
         return lambda p: self.workspace.start(self.service.agent, self.service.pool, 5, p), "start"
@@ -120,12 +160,39 @@ class Commands:
         (question,) = self.workspace.lend(task, self.service.ann, 1)
         self.workspace.answer(task, self.service.ann, {question.id: "cat"})
         self.workspace.answer(task, self.service.bob, {question.id: "dog"})
+        self.workspace.share_work(task, self.service.ann, own_disputes=True)
         return lambda p: self.workspace.settle(question.id, p, "dog"), "settle"
+
+    def share_work(self) -> tuple[Callable[[Person], object], str]:
+        task = self.asking()
+        return lambda p: self.workspace.share_work(task, p, overlap=2), "share work"
+
+    def mark_gold(self) -> tuple[Callable[[Person], object], str]:
+        return lambda p: self.workspace.mark_gold(self.service.pool, {3: "cat"}, p), "mark gold"
+
+    def mark_settled_gold(self) -> tuple[Callable[[Person], object], str]:
+        settle, _ = self.settle()
+        settle(self.service.ann)
+        return lambda p: self.workspace.mark_settled_gold(self.task, p), "mark gold"
 
     def review(self) -> tuple[Callable[[Person], object], str]:
         task = self.over()
         row = self.workspace.pseudo_labels(task)[0]["row"]
         return lambda p: self.workspace.review(task, p, {row: "confirm"}), "review"
+
+    def name_classes(self) -> tuple[Callable[[Person], object], str]:
+        task = self.over()
+        row = self.workspace.pseudo_labels(task)[0]["row"]
+        return lambda p: self.workspace.name_classes(task, p, {row: "heron"}), "name classes"
+
+    def withdraw_classes(self) -> tuple[Callable[[Person], object], str]:
+        task = self.asking()
+        while not self.workspace.pseudo_labels(task):
+            self.service.answer_round(task)
+            self.service.work()
+        row = self.workspace.pseudo_labels(task)[0]["row"]
+        self.workspace.name_classes(task, self.service.ann, {row: "heron"})
+        return lambda p: self.workspace.withdraw_classes(task, p, [row]), "withdraw classes"
 
     def cancel_job(self) -> tuple[Callable[[Person], object], str]:
         self.workspace.start(self.service.agent, self.service.pool, 5, self.service.ann)
@@ -137,12 +204,16 @@ class Commands:
         job = fail(self.service, pool=pool)
         return lambda p: self.workspace.retry_job(job, p), "retry"
 
+    def export(self) -> tuple[Callable[[Person], object], str]:
+        task = self.asking()
+        return lambda p: self.workspace.export(p, adaptation=task), "export"
+
     def backup(self) -> tuple[Callable[[Person], object], str]:
         return lambda p: self.workspace.backup(self.folder / "all.backup", p), "backup"
 
 
 def commands_of(kind: type, reading: set[str]) -> list[str]:
-    return sorted(name for name in vars(kind) if not name.startswith("_") and name not in reading)
+    return sorted(name for name in dir(kind) if not name.startswith("_") and name not in reading)
 
 
 @pytest.mark.parametrize("name", [*commands_of(Workspace, {*READING, "restore"})])
@@ -153,9 +224,10 @@ def test_every_command_takes_the_person_checks_the_right_and_is_written_down(
     assert "person" in inspect.signature(getattr(Workspace, name)).parameters
     call, action = getattr(Commands(service, tmp_path), name)()
     before = trail(service.workspace)
-    with pytest.raises(NotAllowed):
-        call(service.eve)
-    assert trail(service.workspace) == before, "what is refused is not written down"
+    if name not in FOR_READERS:
+        with pytest.raises(NotAllowed):
+            call(service.eve)
+        assert trail(service.workspace) == before, "what is refused is not written down"
     call(service.ann)
     (row,) = trail(service.workspace)[len(before) :]
     assert (row.person, row.action) == ("ann", action)
@@ -202,7 +274,6 @@ ACCOUNTS: dict[str, Callable[[Accounts, Person, int, int], object]] = {
     "change_person": lambda accounts, by, person, token: accounts.change_person(person, Role.reader, by=by),
     "new_token": lambda accounts, by, person, token: accounts.new_token(person, "api", by=by),
     "revoke": lambda accounts, by, person, token: accounts.revoke(person, token, by=by),
-    "revoke_unused": lambda accounts, by, person, token: accounts.revoke_unused(person, by=by),
     "end_sessions": lambda accounts, by, person, token: accounts.end_sessions(person, by=by),
 }
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sqlalchemy as sa
+from PIL import Image
 
 import postgres_server
 from cual import Pool
@@ -80,6 +81,8 @@ def test_pools_of_every_kind_come_back(workspace: Workspace, world: World, tmp_p
     with FeaturesWriter(tmp_path / "data" / "folder", 16, "float32") as writer:
         writer.append(world.pool, world.ids)
     service.pool = workspace.add_pool("folder", tmp_path / "data" / "folder", service.agent, OPERATOR).id
+    photos = [Image.new("L", (900, 100))] * 2
+    seen = workspace.add_pool("seen", Pool(world.pool[:2]), service.agent, OPERATOR, pictures=photos).id
     service.work()
     adaptation = service.start()
     texts = [f"text {i}" for i in range(70)]
@@ -99,6 +102,8 @@ def test_pools_of_every_kind_come_back(workspace: Workspace, world: World, tmp_p
     assert (states[said], states[waiting], states[read]) == ("ready", "ready", "failed")
     assert service.workspace.text(said, 69) == "text 69"
     assert service.workspace.picture(waiting, 0).exists()
+    with Image.open(service.workspace.picture(seen, 1, large=True)) as shown:
+        assert shown.size == (900, 100)
     assert "add it again" in (service.workspace.pool(read).error or "")
     service.answer_all(adaptation)
     assert service.finish(adaptation).state == "finished"

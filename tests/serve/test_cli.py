@@ -134,6 +134,7 @@ def test_the_terminal_of_a_person(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "/sign-in?token=cual_" in invited.stdout
     token = cual("invite", folder, "Ada", "--api", "--days", "2").stdout.strip()
     assert "role reader" in refused("invite", folder, "Ada", "--role", "admin")
+    assert "role reader" in refused("invite", folder, "ADA", "--role", "admin")
     assert "not 'boss'" in refused("invite", folder, "Eve", "--role", "boss")
     assert "characters" in refused("invite", folder, "x" * 101)
     workspace = Workspace.open(folder)

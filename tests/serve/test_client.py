@@ -334,3 +334,36 @@ def test_jobs_and_pools_are_managed_from_afar(admin: Client, here: Site) -> None
     admin.start(1, 1, 8)
     with pytest.raises(Conflict, match="adaptation 1"):
         admin.delete_pool(1)
+
+
+def test_agents_and_pools_come_and_go_from_afar(admin: Client, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(0, 1, (20, 8)), rng.normal(9, 1, (20, 8))]).astype(np.float32)
+    y = 20 * ["low"] + 20 * ["high"]
+    agent = admin.make_agent("made", X=X, y=y)
+    assert (agent.state, sorted(map(str, agent.classes)), agent.width) == ("ready", ["high", "low"], 8)
+    assert admin.predict(agent, X).tolist() == y
+    with pytest.raises(ServiceError, match="at least 3 samples"):
+        admin.make_agent("few", X=X[:2], y=["low", "high"])
+    np.savez(tmp_path / "data" / "there.npz", X=X, y=np.array(y))
+    there = admin.make_agent("there", path=str(tmp_path / "data" / "there.npz"))
+    assert admin.predict(there, X).tolist() == y
+    assert admin.rename_agent(agent, "called").name == "called"
+    pool = admin.add_pool("p", agent, X=X)
+    assert admin.rename_pool(pool, "q").name == admin.pool(pool).name == "q"
+    task = admin.start(agent, pool, 5)
+    for delete in (lambda: admin.delete_agent(agent), lambda: admin.delete_pool(pool)):
+        with pytest.raises(Conflict, match="which is under way"):
+            delete()
+    task.drop()
+    admin.delete_pool(pool)
+    admin.delete_agent(agent)
+    assert (admin.pool(pool).state, admin.agent(agent).state) == ("removed", "removed")
+    admin.delete_agent(there)
+    with pytest.raises(NotFound):
+        admin.agent(there)
+    digits = admin.make_example()
+    assert digits.classes == ("0", "1", "2", "3", "4")
+    new = next(p for p in admin.pools() if p.name == "New digits")
+    until(lambda: admin.pool(new).state == "ready")
+    assert admin.picture(new, 0)[:4] == b"RIFF"

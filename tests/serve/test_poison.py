@@ -27,7 +27,7 @@ from cual.errors import BadFile, BadImage, Conflict, NotFound
 from cual.serve.jobs import decoding
 from cual.serve.jobs.decoding import DecodeLimits, Decoders
 from cual.serve.jobs.worker import work_until_idle
-from cual.serve.rules import jobs, pools
+from cual.serve.rules import jobs, pools, removing
 from cual.serve.rules.crashes import MOST_TOGETHER
 from cual.serve.rules.records import OPERATOR, JobRecord
 from cual.serve.rules.workspace import Workspace
@@ -375,7 +375,7 @@ def test_a_pool_that_is_needed_stays(here: Site) -> None:
     service.workspace.drop(second, OPERATOR)
     answer = here.bearer().delete(f"/api/pools/{service.pool}")
     assert answer.status_code == 409
-    assert f"adaptation {first} (asking), adaptation {second} (dropped)" in answer.json()["detail"]
+    assert f"needed by adaptation {first}, which is under way: " in answer.json()["detail"]
     assert service.workspace.picture(service.pool, 0).exists()
 
 
@@ -396,10 +396,10 @@ def test_a_deletion_that_was_cut_short_is_ended_at_the_next_start(service: Servi
     url = w.database.url.render_as_string(hide_password=False)
     code = (
         "import os\n"
-        "from cual.serve.rules import pools\n"
+        "from cual.serve.rules import removing\n"
         "from cual.serve.rules.records import OPERATOR\n"
         "from cual.serve.rules.workspace import Workspace\n"
-        "pools.sweep = lambda home: os._exit(9)\n"  # after the row is gone, before the folder is
+        "removing.sweep = lambda home: os._exit(9)\n"  # after the row is gone, before the folder is
         f"Workspace.open({str(w.folder)!r}, {url!r}).delete_pool({pool}, OPERATOR)\n"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 9
@@ -414,10 +414,10 @@ def test_nothing_is_removed_because_a_database_does_not_know_it(service: Service
     """As when somebody names the wrong one."""
     w = service.workspace
     other = Workspace.open(w.folder, f"sqlite:///{tmp_path / 'other.sqlite3'}")
-    pools.sweep(other.home)
+    removing.sweep(other.home)
     assert w.home.pool_folder(service.pool).exists()
     (w.home.pool_folder(service.pool).parent / f"{service.pool}.deleted").touch()  # of one that was undone
-    pools.sweep(w.home)
+    removing.sweep(w.home)
     assert w.picture(service.pool, 0).exists()
     other.close()
 
@@ -551,8 +551,8 @@ def test_a_picture_that_takes_too_long_is_refused_and_the_next_is_not(glutton: P
     with Decoders(limits=DecodeLimits(seconds=0.2)) as decoders:
         for _ in range(2):
             with pytest.raises(BadImage, match=r"takes more than 0\.2 seconds"):
-                decoders.webp(glutton)
-        assert decoders.webp(photo(tmp_path / "a.png", 1))
+                decoders.webps(glutton)
+        assert decoders.webps(photo(tmp_path / "a.png", 1))
         decoders.check()
 
 
@@ -563,9 +563,9 @@ def test_many_that_take_too_long_are_too_many(
     with Decoders(limits=DecodeLimits(seconds=0.2)) as decoders:
         for _ in range(2):
             with pytest.raises(BadImage, match="takes more than"):
-                decoders.webp(glutton)
+                decoders.webps(glutton)
         with pytest.raises(BadImage, match="not decoded"):
-            decoders.webp(photo(tmp_path / "a.png", 1))
+            decoders.webps(photo(tmp_path / "a.png", 1))
         with pytest.raises(BadFile, match="2 pictures took longer"):
             decoders.check()
 
@@ -573,11 +573,11 @@ def test_many_that_take_too_long_are_too_many(
 def test_a_picture_is_not_blamed_for_who_kills_its_decoder(tmp_path: Path) -> None:
     good, before = photo(tmp_path / "a.png", 1), set(children())
     with Decoders() as decoders:
-        expected = decoders.webp(good)
+        expected = decoders.webps(good)
         for number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM):
             (decoder,) = set(children()) - before
             os.kill(decoder, number)
-            assert decoders.webp(good) == expected
+            assert decoders.webps(good) == expected
         decoders.check()
     assert set(children()) == before
 
@@ -588,7 +588,7 @@ def test_a_decoder_knows_nothing_that_it_does_not_need(
     monkeypatch.setenv("CUAL_DATABASE", "postgresql://cual:secret@localhost/cual")
     before = set(children())
     with Decoders() as decoders:
-        decoders.webp(photo(tmp_path / "a.png", 1))
+        decoders.webps(photo(tmp_path / "a.png", 1))
         (decoder,) = set(children()) - before
         assert "secret" not in Path(f"/proc/{decoder}/environ").read_text()
         assert "libtorch" not in Path(f"/proc/{decoder}/maps").read_text(), "it begins in no time"
@@ -601,7 +601,7 @@ def test_a_decoder_ends_with_who_began_it(tmp_path: Path) -> None:
         "import sys, time\n"
         "from pathlib import Path\n"
         "from cual.serve.jobs.decoding import Decoders\n"
-        "Decoders().webp(Path(sys.argv[1]))\n"
+        "Decoders().webps(Path(sys.argv[1]))\n"
         "print('there', flush=True)\n"
         "time.sleep(600)\n"
     )

@@ -17,10 +17,13 @@ from cual.data.folder import FeaturesWriter, Made
 from cual.data.table import Table
 from cual.encoders import base, encoders
 from cual.encoders.base import Setup
-from cual.errors import BadFeatures, BadOption, NotAllowed, NotFound
-from cual.serve.jobs import preparing
+from cual.errors import BadFeatures, BadFile, BadOption, NotAllowed, NotFound
+from cual.serve.jobs import encoding, preparing
+from cual.serve.jobs import pictures as pictures_job
 from cual.serve.jobs.worker import work_until_idle
+from cual.serve.rules import pools
 from cual.serve.rules.records import OPERATOR, PoolRecord
+from cual.serve.rules.sources import TableColumns
 from cual.serve.rules.workspace import Workspace
 from serving import make_service
 from worlds import SMALL, World
@@ -182,7 +185,24 @@ def test_pictures_are_small_and_say_nothing_but_pixels(workspace: Workspace, tmp
     with Image.open(file) as shown:
         assert shown.size == (512, 256)
         assert not shown.getexif()
-    assert b"where I live" not in file.read_bytes()
+    large = workspace.picture(record.id, 0, large=True)
+    with Image.open(large) as shown:
+        assert shown.size == (1600, 800)
+        assert not shown.getexif()
+    assert b"where I live" not in file.read_bytes() + large.read_bytes()
+    assert workspace.picture(record.id, 1, large=True) == workspace.picture(record.id, 1), "it is all there is"
+
+
+def test_a_huge_pool_has_only_small_pictures(
+    workspace: Workspace, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = workspace.add_agent("animals", world.agent(), OPERATOR)
+    monkeypatch.setattr(pictures_job, "MOST_LARGE", 2)
+    photos = [Image.new("L", (900, 100))] * 3
+    for n, large in ((2, 900), (3, 512)):
+        record = prepared(workspace, f"{n}", Pool(world.pool[:n]), agent.id, pictures=photos[:n])
+        with Image.open(workspace.picture(record.id, 1, large=True)) as shown:
+            assert shown.size[0] == large
 
 
 def test_a_table_of_text(workspace: Workspace, tmp_path: Path) -> None:
@@ -252,8 +272,6 @@ def test_an_adaptation_works_on_a_features_folder_that_moved(
     [
         ("x.npz", b"PK\x03\x04 cut off"),
         ("x.npz", b"not even that"),
-        ("x.csv", b"id,nothing\n1,2\n"),
-        ("x.csv", b"\xff\xfe\x00"),
         ("x.exe", b"MZ"),
         ("empty/readme.md", b"no images here"),
     ],
@@ -265,16 +283,44 @@ def test_what_cannot_be_used_fails_with_a_reason(
     file.parent.mkdir(exist_ok=True)
     file.write_bytes(content)
     source = file.parent if "/" in name else file
-    record = prepared(workspace, "x", source, agent_of(workspace, "text" if name == "x.csv" else "image"))
+    record = prepared(workspace, "x", source, agent_of(workspace))
     assert record.state == "failed"
     assert record.error
     assert workspace.jobs()[0].failures == 1, "what is wrong with a file is not tried again and again"
 
 
+@pytest.mark.parametrize(
+    ("content", "columns", "why"),
+    [
+        (b"id,nothing\n1,2\n", None, "x.csv has no column of text .*; it has id, nothing"),
+        (b"id,text\n1,2\n", TableColumns(text="words"), "has no column 'words'; it has id, text"),
+        (b"\xff\xfe\x00", None, "not a whole table"),
+        (b"", None, "has no rows"),
+    ],
+)
+def test_a_table_without_its_columns_is_refused_at_once(
+    workspace: Workspace, tmp_path: Path, content: bytes, columns: TableColumns | None, why: str
+) -> None:
+    file = tmp_path / "data" / "x.csv"
+    file.write_bytes(content)
+    with pytest.raises(BadFile, match=why) as refused:
+        workspace.add_pool("x", file, agent_of(workspace, "text"), OPERATOR, columns=columns)
+    assert str(tmp_path) not in str(refused.value)
+    assert not workspace.pools()
+
+
+def test_columns_of_a_table_are_named(workspace: Workspace, tmp_path: Path) -> None:
+    (tmp_path / "data" / "x.csv").write_text("number,said\nx1,aeiou\nx2,oo\n")
+    columns = TableColumns(text="said", id="number")
+    record = prepared(workspace, "x", tmp_path / "data" / "x.csv", agent_of(workspace, "text"), columns=columns)
+    assert (record.state, record.size, workspace.text(record.id, 1)) == ("ready", 2, "oo")
+    assert pools.open_pool(workspace.home, record.id).ids.tolist() == ["x1", "x2"]
+
+
 def test_an_archive_that_unpacks_to_too_much(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preparing, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(encoding, "MOST_BYTES", 10_000)
     with zipfile.ZipFile(tmp_path / "data" / "x.npz", "w", zipfile.ZIP_DEFLATED) as packed:
         packed.writestr("X.npy", b"\0" * 100_000)
     record = prepared(workspace, "x", tmp_path / "data" / "x.npz", agent_of(workspace))

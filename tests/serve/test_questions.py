@@ -17,7 +17,7 @@ from cual.errors import (
 )
 from cual.serve.rules.records import OPERATOR
 from cual.serve.rules.workspace import Workspace
-from serving import Service
+from serving import Service, add_person
 
 
 @pytest.fixture
@@ -113,12 +113,29 @@ def test_settling_counts_whoever_was_first(service: Service, asking: int) -> Non
     w.answer(asking, service.ann, {question: "cat"})
     w.answer(asking, service.bob, {question: "dog"})
     assert [q.id for q in w.questions(asking, disagreement=True)] == [question]
-    held = w.settle(question, service.bob, "dog")
+    cid = add_person(w, "cid")
+    held = w.settle(question, cid, "dog")
     assert (held.effective, held.disagreement, held.answers[-1].settles) == ("dog", False, True)
     w.answer(asking, service.ann, {question: "owl"})
     assert w.question(question).effective == "dog"
-    w.answer(asking, service.bob, {question: "owl"})
+    w.answer(asking, cid, {question: "owl"})
     assert w.question(question).effective == "owl", "who settled it may think again"
+
+
+def test_nobody_settles_their_own_disagreement_unless_that_is_allowed(service: Service, asking: int) -> None:
+    w = service.workspace
+    question = w.lend(asking, service.ann, 1)[0].id
+    assert w.settle(question, service.bob, "owl").effective == "owl", "nobody has answered it yet"
+    w.undo(asking, service.bob)
+    w.answer(asking, service.ann, {question: "cat"})
+    w.answer(asking, service.bob, {question: "dog"})
+    for party in (service.ann, service.bob):
+        with pytest.raises(NotAllowed, match="somebody else settles it"):
+            w.settle(question, party, "dog")
+    w.share_work(asking, service.ann, own_disputes=True)
+    assert w.settle(question, service.bob, "dog").effective == "dog"
+    with pytest.raises(NotAllowed):
+        w.share_work(asking, service.bob, own_disputes=False)
 
 
 def test_all_answers_of_a_call_count_or_none(service: Service, asking: int) -> None:

@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from cual.data.labels import SKIP
-from cual.errors import BudgetExceeded, Conflict, CualError, NotFound
+from cual.errors import BudgetExceeded, Conflict, CualError, NotAllowed, NotFound
 from cual.serve.jobs.worker import work_once
 from cual.serve.rules.records import OPERATOR, AdaptationRecord
 from cual.serve.rules.workspace import Workspace
@@ -64,18 +64,24 @@ class Labelling(RuleBasedStateMachine):
         questions = self.workspace.questions(self.adaptation)
         question = questions[place % len(questions)].id
         mine = [said for said in self.said.get(question, []) if said[0] == name]
+        others = any(who != name for who, _, _ in self.said.get(question, []))
+        party = others and any(not settles for _, _, settles in mine)
         try:
             self.workspace.settle(question, self.people[name], label)
+            assert not party
         except BudgetExceeded:
+            return
+        except NotAllowed:
+            assert party
             return
         if not mine or mine[-1][1] is not label or not mine[-1][2]:
             self.said.setdefault(question, []).append((name, label, True))
             self.order.append((name, question))
 
-    @rule(name=PEOPLE)
-    def undo(self, name: str) -> None:
+    @rule(name=PEOPLE, reopen=st.booleans())
+    def undo(self, name: str, reopen: bool) -> None:
         try:
-            undone = self.workspace.undo(self.adaptation, self.people[name]).id
+            undone = self.workspace.undo(self.adaptation, self.people[name], reopen).id
         except (Conflict, NotFound, BudgetExceeded):
             return
         last = max(i for i, (who, _) in enumerate(self.order) if who == name)

@@ -143,7 +143,8 @@ def test_map_scores_and_pseudo_labels_agree(service: Service) -> None:
     assert record.outlook == str(task.outlook)
     assert {row["sample"]: row["doubt"] for row in believed} == pytest.approx(task.doubts)
     assert (record.state, record.ended) == ("review", "all iterations are used")
-    assert [row["doubt"] for row in believed] == sorted((row["doubt"] for row in believed), reverse=True)
+    assert {row["sample"]: row["margin"] for row in believed} == pytest.approx(task.margins(), abs=1e-5)
+    assert [row["margin"] for row in believed] == sorted(row["margin"] for row in believed)
     shown = w.map(adaptation)
     assert len({len(column) for column in shown.values()}) == 1
     states = dict(zip(shown["row"], zip(shown["state"], shown["label"], strict=True), strict=True))
@@ -233,7 +234,7 @@ def test_reviewed_pseudo_labels(service: Service) -> None:
         w.review(adaptation, service.ann, {rows[0]: "maybe"})
     service.finish(adaptation)
     assert w.versions(service.agent)[-1].pseudo_labels == len(rows) - 1
-    assert rows[0] not in {row["row"] for row in w.pseudo_labels(adaptation)}
+    assert {row["row"]: row["verdict"] for row in w.pseudo_labels(adaptation)}[rows[0]] == "reject"
 
 
 def test_rejecting_while_questions_are_open(service: Service) -> None:
@@ -245,7 +246,7 @@ def test_rejecting_while_questions_are_open(service: Service) -> None:
     rejected = w.pseudo_labels(adaptation)[0]["row"]
     w.review(adaptation, service.ann, {rejected: "reject"})
     service.answer_all(adaptation)
-    assert rejected not in {row["row"] for row in w.pseudo_labels(adaptation)}
+    assert {row["row"]: row["verdict"] for row in w.pseudo_labels(adaptation)}[rejected] == "reject"
 
 
 # -- versions --------------------------------------------------------------------------------------------------

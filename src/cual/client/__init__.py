@@ -4,7 +4,7 @@ What the service does is not repeated here: this is a thin, typed way to say it.
 """
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cual.client.adaptation import RemoteAdaptation
+from cual.client.adaptation import RemoteAdaptation, export
 from cual.client.connection import Connection, ServiceError, until
 from cual.client.records import Label, RemoteAgent, RemotePool, RemoteQuery, RemoteState, id_of, read
 from cual.errors import BadFeatures, TooLarge
@@ -64,6 +64,60 @@ class Client(Connection):
         """Upload an agent that `Agent.save` or `cual fit` wrote."""
         with Path(file).open("rb") as body:
             return read(RemoteAgent, self.post("/api/agents", params={"name": name}, content=body, once=True))
+
+    def make_agent(
+        self,
+        name: str,
+        files: str | Path | None = None,
+        path: str | None = None,
+        X: npt.ArrayLike | None = None,
+        y: Iterable[Label] | None = None,
+        encoder: str | None = None,
+        text: str | None = None,
+        label: str | None = None,
+        id: str | None = None,
+        wait: bool = True,
+    ) -> RemoteAgent:
+        """Have an agent made of labelled data: a zip with a folder per class, a table of text, features.
+
+        With `wait`, it is ready when this returns.
+
+        Parameters
+        ----------
+        files
+            The zip, or a table (CSV, TSV, JSON lines), or an .npz with X and y.
+        path
+            The same, or a folder with a folder per class, on the service's machine.
+        X, y
+            Features and their labels.
+        encoder
+            A built-in one; by default the usual one for pictures or for text.
+        text, label, id
+            Columns of a table, where they are not called as usual.
+        """
+        said = {"encoder": encoder, "text": text, "label": label, "id": id}
+        sent = {"name": name} | {key: value for key, value in said.items() if value is not None}
+        record = self._make("/api/agents/from-data", sent, path, files, X, y=y)
+        return self._made(read(RemoteAgent, record), wait)
+
+    def make_example(self, wait: bool = True) -> RemoteAgent:
+        """Have the built-in example made: an agent that knows five digits, then a pool of all ten."""
+        return self._made(read(RemoteAgent, self.post("/api/agents/example", once=True)), wait)
+
+    def _made(self, agent: RemoteAgent, wait: bool) -> RemoteAgent:
+        if not wait:
+            return agent
+        agent = until(lambda: self.agent(agent), lambda a: a.state != "preparing")
+        if agent.state == "failed":
+            raise ServiceError(f"the agent {agent.name!r} could not be made: {agent.error}")
+        return agent
+
+    def rename_agent(self, agent: int | RemoteAgent, name: str) -> RemoteAgent:
+        return read(RemoteAgent, self._send("PATCH", f"/api/agents/{id_of(agent)}", json={"name": name}).json())
+
+    def delete_agent(self, agent: int | RemoteAgent) -> None:
+        """Remove an agent with all its versions; answers stay. `Conflict` while something is made with it."""
+        self._send("DELETE", f"/api/agents/{id_of(agent)}", once=True)
 
     def roll_back(self, agent: int | RemoteAgent, version: int) -> RemoteAgent:
         """Make another version the current one."""
@@ -125,20 +179,16 @@ class Client(Connection):
         ids: Iterable[Label] | None = None,
         path: str | None = None,
         wait: bool = True,
+        text: str | None = None,
+        id: str | None = None,
     ) -> RemotePool:
-        """Make a pool: of `files` (pictures, an .npz, a CSV of texts), of features, or of a `path` over there.
+        """Make a pool: of `files` (pictures, a zip, an .npz, a table), of features, or of a `path` over there.
 
-        With `wait`, it is ready when this returns.
+        With `wait`, it is ready when this returns. `text` and `id` are columns of a table.
         """
-        if path is not None:
-            body = {"name": name, "agent": id_of(agent), "path": path}
-            record = self.post("/api/pools", json=body, once=True)
-        else:
-            with ExitStack() as opened:
-                parts = _parts(opened, files, X, ids)
-                form = {"name": name, "agent": str(id_of(agent))}
-                record = self.post("/api/pools", data=form, files=parts, once=True)
-        pool = read(RemotePool, record)
+        said = {"text": text, "id": id}
+        sent = {"name": name, "agent": id_of(agent)} | {k: v for k, v in said.items() if v is not None}
+        pool = read(RemotePool, self._make("/api/pools", sent, path, files, X, ids=ids))
         if not wait:
             return pool
         pool = until(lambda: self.pool(pool), lambda p: p.state != "preparing")
@@ -146,8 +196,28 @@ class Client(Connection):
             raise ServiceError(f"the pool {name!r} could not be made: {pool.error}")
         return pool
 
+    def _make(
+        self,
+        address: str,
+        said: dict[str, Any],
+        path: str | None,
+        files: Iterable[str | Path] | str | Path | None,
+        X: npt.ArrayLike | None,
+        **arrays: Iterable[Label] | None,
+    ) -> dict[str, Any]:
+        """Send what an agent or a pool is made of."""
+        if path is not None:
+            return self.post(address, json={**said, "path": path}, once=True)
+        with ExitStack() as opened:
+            parts = _parts(opened, files, X, arrays)
+            form = {key: str(value) for key, value in said.items()}
+            return self.post(address, data=form, files=parts, once=True)
+
+    def rename_pool(self, pool: int | RemotePool, name: str) -> RemotePool:
+        return read(RemotePool, self._send("PATCH", f"/api/pools/{id_of(pool)}", json={"name": name}).json())
+
     def delete_pool(self, pool: int | RemotePool) -> None:
-        """Remove a pool and its files; `Conflict` while an adaptation needs it."""
+        """Remove a pool's files; answers stay. `Conflict` while an adaptation is under way on it."""
         self._send("DELETE", f"/api/pools/{id_of(pool)}", once=True)
 
     def picture(self, pool: int | RemotePool, row: int) -> bytes:
@@ -166,11 +236,29 @@ class Client(Connection):
         return RemoteAdaptation(self, int(self.get(f"/api/adaptations/{id}")["id"]))
 
     def start(
-        self, agent: int | RemoteAgent, pool: int | RemotePool, budget: float | int
+        self, agent: int | RemoteAgent, pool: int | RemotePool, budget: float | int, overlap: int = 1
     ) -> "RemoteAdaptation":
-        """Begin to adapt an agent to a pool: a float is a share of the pool, an int a number of labels."""
-        body = {"agent": id_of(agent), "pool": id_of(pool), "budget": budget}
+        """Begin to adapt an agent to a pool: a float is a share of the pool, an int a number of labels.
+
+        Each question is put to `overlap` people, and every opinion is charged.
+        """
+        body = {"agent": id_of(agent), "pool": id_of(pool), "budget": budget, "overlap": overlap}
         return RemoteAdaptation(self, int(self.post("/api/adaptations", json=body, once=True)["id"]))
+
+    def mark_gold(self, pool: int | RemotePool, labels: Mapping[int, Label | None]) -> list[dict[str, Any]]:
+        """Say what samples of a pool are, by row, to see how well people do; None makes one ordinary again."""
+        rows = {str(row): label for row, label in labels.items()}
+        return self.post(f"/api/pools/{id_of(pool)}/gold", json={"labels": rows})
+
+    def export(
+        self,
+        agent: int | RemoteAgent,
+        path: str | Path,
+        format: str | None = None,
+        everything: bool = False,
+    ) -> None:
+        """Write the labels of all adaptations of an agent to a new file; see `RemoteAdaptation.export`."""
+        export(self, f"/api/agents/{id_of(agent)}/labels", Path(path), format, everything)
 
     # -- the service itself ------------------------------------------------------------------------------------
 
@@ -205,14 +293,14 @@ def _parts(
     opened: ExitStack,
     files: Iterable[str | Path] | str | Path | None,
     X: npt.ArrayLike | None,
-    ids: Iterable[Label] | None,
+    arrays: dict[str, Iterable[Label] | None],
 ) -> list[tuple[str, tuple[str, Any]]]:
     """The files of a form; features become an .npz."""
     if (files is None) == (X is None):
         raise BadFeatures("give files, or X, or a path on the service's machine")
     if X is not None:
         buffer = io.BytesIO()
-        named = {} if ids is None else {"ids": np.array(list(ids))}
+        named = {name: np.array(list(values)) for name, values in arrays.items() if values is not None}
         np.savez(buffer, allow_pickle=False, X=np.asarray(X), **named)  # pyright: ignore[reportArgumentType]
         return [("files", ("features.npz", buffer.getvalue()))]
     paths: Iterator[Path] = (

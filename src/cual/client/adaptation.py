@@ -1,8 +1,9 @@
 """An adaptation that runs on a service, driven as the library's own is."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
+from pathlib import Path
 from typing import Any, Final, Literal, cast
 
 import numpy as np
@@ -55,9 +56,38 @@ class RemoteAdaptation:
         labels = {str(known[sample]): _plain(label) for sample, label in answers.items()}
         self._client.post(f"{self._url}/answers", json={"answers": labels})
 
-    def undo(self) -> Label:
-        """Take back the last answer that this client's person gave; the sample that it was about."""
-        return self._client.post(f"{self._url}/undo", once=True)["sample"]
+    def undo(self, reopen: bool = False) -> Label:
+        """Take back the last answer that this client's person gave; the sample that it was about.
+
+        Parameters
+        ----------
+        reopen
+            Also if the learner has used it: its round is opened again. Without it the error says what it costs.
+        """
+        return self._client.post(f"{self._url}/undo", once=True, params={"reopen": reopen})["sample"]
+
+    def raise_budget(self, budget: float | int) -> None:
+        """Allow more labels in all, a share of the pool (float) or a number; questions that ended go on."""
+        self._client.post(f"{self._url}/budget", json={"budget": budget}, once=True)
+
+    def disputes(self) -> list[dict[str, Any]]:
+        """Questions on which people disagree, with what each said."""
+        return self._client.get(f"{self._url}/questions", params={"disagreement": True})
+
+    def settle(self, question: int, label: Any) -> None:
+        """Decide what counts where people disagree, by the question's id; not of one's own disagreements."""
+        self._client.post(f"{self._url}/settle", json={"question": question, "label": _plain(label)})
+
+    def agreement(self) -> dict[str, Any]:
+        """How far people agree and how each gets on; of others only administrators are told."""
+        return self._client.get(f"{self._url}/agreement")
+
+    def share_work(
+        self, overlap: int | None = None, own_disputes: bool | None = None, gold_share: float | None = None
+    ) -> None:
+        """Change how many people questions are put to, who settles disagreements, how many are gold."""
+        body = {"overlap": overlap, "own_disputes": own_disputes, "gold_share": gold_share}
+        self._client.post(f"{self._url}/sharing", json=body)
 
     def stop(self) -> None:
         """Ask no more questions."""
@@ -99,10 +129,34 @@ class RemoteAdaptation:
             if len(part) < 10_000:
                 return rows
 
-    def review(self, verdicts: Mapping[int, Literal["confirm", "reject"]]) -> None:
-        """Confirm or reject pseudo-labels, by the row of the sample."""
+    def export(self, path: str | Path, format: str | None = None, everything: bool = False) -> None:
+        """Write the labels to a new file: answers and pseudo-labels, with people, times and doubts.
+
+        Parameters
+        ----------
+        format
+            csv, jsonl, parquet, or datasets (a zip of its folder); what the file's name ends in by default.
+        everything
+            Also what does not count: what was corrected, overruled or rejected, and "cannot tell".
+        """
+        export(self._client, f"{self._url}/labels", Path(path), format, everything)
+
+    def review(self, verdicts: Mapping[int, Literal["confirm", "reject"] | None]) -> None:
+        """Confirm or reject pseudo-labels, by the row of the sample; None takes it back."""
         reviews = {str(row): verdict for row, verdict in verdicts.items()}
         self._client.post(f"{self._url}/reviews", json={"reviews": reviews})
+
+    def name_classes(self, classes: Mapping[int, Label]) -> dict[str, int]:
+        """Say what samples are that something else is believed of: how many were charged, noted, confirmed.
+
+        Each is an answer and charged; where the budget has no room, the belief is rejected and the class noted.
+        """
+        named = {str(row): label for row, label in classes.items()}
+        return self._client.post(f"{self._url}/classes", json={"classes": named})
+
+    def withdraw_classes(self, rows: Sequence[int]) -> None:
+        """Take back what `name_classes` charged, while the learner has not used it."""
+        self._client.post(f"{self._url}/classes/withdraw", json={"rows": list(rows)})
 
     def _query(self, lent: list[dict[str, Any]]) -> RemoteQuery:
         first = lent[0]["query"]
@@ -126,6 +180,12 @@ class RemoteAdaptation:
             if sample not in known:
                 raise UnknownSample(f"query {query_id!r} did not ask about {sample!r}")
         return known
+
+
+def export(client: Connection, url: str, path: Path, format: str | None, everything: bool) -> None:
+    """Fetch labels into a new file."""
+    wanted = {"format": format or path.suffix.removeprefix("."), "everything": everything}
+    client.fetch(url, path, "GET", params=wanted)
 
 
 def _plain(label: Any) -> Label | None:

@@ -1,5 +1,8 @@
 """Requests to a service: sent again where that is safe, and answered with the library's own errors."""
 
+import errno
+import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -50,23 +53,30 @@ class Connection:
         response = self._send("POST", url, **how)
         return response.json() if response.content else None
 
-    def fetch(self, url: str, file: Path) -> None:
-        """Write what a POST request gives to a new file, however long it takes and however large it is."""
+    def fetch(self, url: str, file: Path, method: str = "POST", **how: Any) -> None:
+        """Write what a request gives to a new file, however long it takes and however large it is.
+
+        The file is there once it is whole.
+        """
+        if file.exists():
+            raise FileExistsError(errno.EEXIST, "the file is there already", str(file))
         patient = httpx.Timeout(self._http.timeout.connect, read=None)
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
         try:
-            with file.open("xb") as target, self._http.stream("POST", url, timeout=patient) as response:
+            with (
+                os.fdopen(handle, "wb") as target,
+                self._http.stream(method, url, timeout=patient, **how) as response,
+            ):
                 if not response.is_success:
                     response.read()
                 _checked(response)
                 for part in response.iter_bytes():
                     target.write(part)
-        except FileExistsError:
-            raise
-        except BaseException as error:
-            file.unlink(missing_ok=True)
-            if isinstance(error, httpx.TransportError):
-                raise Unavailable(f"no service answers at {self._http.base_url}: {error}") from error
-            raise
+            os.replace(name, file)
+        except httpx.TransportError as error:
+            raise Unavailable(f"no service answers at {self._http.base_url}: {error}") from error
+        finally:
+            Path(name).unlink(missing_ok=True)
 
     def _send(self, method: str, url: str, once: bool = False, **how: Any) -> httpx.Response:
         """Send until there is an answer. What must not be done twice is sent again only if it never arrived."""

@@ -18,6 +18,8 @@ class RemoteAgent:
     method: str
     encoder: str | None
     width: int
+    state: Literal["preparing", "ready", "failed", "removed"] = "ready"
+    error: str | None = None
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class RemotePool:
     name: str
     kind: Literal["pictures", "text", "features"]
     size: int
-    state: Literal["preparing", "ready", "failed"]
+    state: Literal["preparing", "ready", "failed", "removed"]
     error: str | None
 
 
@@ -52,6 +54,8 @@ class RemoteState:
     """Whether another question is worth it, in words."""
     merges: tuple[Mapping[str, Any], ...] = ()
     """Names that are probably one class: a, b, probability, answers_a, answers_b, text."""
+    status: str = ""
+    """What is spent, what is left, and why the questions have ended, in words."""
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,18 @@
-"""The worker as a process: ``python -m cual.serve.worker WORKSPACE``. What it does is in `cual.serve.jobs`."""
+"""The worker as a process: ``python -m cual.serve.worker WORKSPACE``. What it does is in `cual.serve.jobs`.
+
+One that scores pools on a Ray cluster is `cual.bridges.ray.worker`.
+"""
 
 import argparse
 import contextlib
 import os
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from cual.serve.jobs.keeping import Keeper
-from cual.serve.jobs.worker import work_forever
+from cual.serve.jobs.keeping import Keeper, Runner
+from cual.serve.jobs.worker import Scorer, work_forever
 from cual.serve.operations import logs
 from cual.serve.rules.workspace import Workspace
 from cual.serve.storage.home import open_home
@@ -18,7 +23,11 @@ matter of minutes."""
 NICE = 10
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main(
+    arguments: list[str] | None = None,
+    scored_on: Callable[[], AbstractContextManager[Scorer | None]] = contextlib.nullcontext,
+) -> None:
+    """Work until the end. `scored_on` is entered by the process that does the jobs, for as long as it lives."""
     parser = argparse.ArgumentParser(prog="python -m cual.serve.worker", description=__doc__)
     parser.add_argument("workspace", type=Path)
     parser.add_argument(
@@ -34,8 +43,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--log-format", choices=("json", "text"), help="text on a terminal if not given")
     given = parser.parse_args(arguments)
     database = given.database or os.environ.get("CUAL_DATABASE")
+
+    def run(runner: Runner) -> None:
+        with scored_on() as scorer:
+            work_forever(Workspace.open(given.workspace, database), runner, scorer)
+
     keeper = Keeper(
-        lambda runner: work_forever(Workspace.open(given.workspace, database), runner),
+        run,
         lambda: open_home(given.workspace, database),
         given.patience,
         given.parent,

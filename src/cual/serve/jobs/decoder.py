@@ -21,7 +21,8 @@ from typing import IO, Any
 import cual
 
 HEAD = struct.Struct("!I")
-"""Before a request: the length of its JSON. The bytes of a picture follow, if it is not a file."""
+"""Before a request: the length of its JSON. The bytes of a picture follow, if it is not a file.
+Before two pictures: the length of the first."""
 ANSWER = struct.Struct("!BIII")
 """Before an answer: what kind it is, width and height of the picture, and how many bytes follow."""
 GOOD, BAD, NEEDS_MEMORY = range(3)
@@ -100,9 +101,10 @@ def _pixels(images: Any, image: Any, request: dict[str, Any]) -> Answer:
 
 
 def _webp(images: Any, image: Any, request: dict[str, Any]) -> Answer:
-    from cual.serve.jobs.thumbnails import webp
+    from cual.serve.jobs.thumbnails import webps
 
-    return GOOD, *image.size, webp(image)
+    small, large = webps(image)
+    return GOOD, *image.size, HEAD.pack(len(small)) + small + large
 
 
 _WORK: dict[str, Callable[[Any, Any, dict[str, Any]], Answer]] = {"rgb": _rgb, "pixels": _pixels, "webp": _webp}

@@ -29,7 +29,7 @@ Raw = Path | bytes
 """A picture that is not decoded: a file, or what is in one."""
 MOST_ENDED = 20
 """Decoders that one source may cost: each takes a minute, and somebody may have sent a hundred thousand."""
-_LONGEST_WEBP = 4 * 2**20
+_LONGEST_WEBPS = 16 * 2**20
 _HIDDEN = ("CUAL_DATABASE",)
 
 
@@ -74,10 +74,13 @@ class Decoders:
                 "whatever decoded them; leave out such pictures"
             )
 
-    def webp(self, picture: Raw) -> bytes:
-        """The small picture that people see."""
-        _, data = self._ask(picture, "webp", thumbnails.LONGEST_SIDE, None, _LONGEST_WEBP)
-        return data
+    def webps(self, picture: Raw) -> tuple[bytes, bytes]:
+        """The small picture that people see, and the large one; no bytes where it would not be larger."""
+        _, data = self._ask(picture, "webp", thumbnails.LONGEST_SIDE, None, _LONGEST_WEBPS)
+        small, length = data[HEAD.size :], int.from_bytes(data[: HEAD.size])
+        if not 0 < length <= len(small):
+            raise BadImage("its decoder answers something else")
+        return small[:length], small[length:]
 
     def pixels(self, picture: Raw, shorter: int, given: ImageInput) -> Pixels:
         """What a network takes: resized and cropped."""

@@ -1,4 +1,4 @@
-"""Small pictures of a pool's rows, which is all that people ever see of the files that came.
+"""Pictures of a pool's rows, small and large, which are all that people ever see of the files that came.
 
 They are decoded and written anew: nothing of a file that a stranger sent is served, its EXIF data least.
 """
@@ -15,14 +15,17 @@ from cual.serve.jobs import thumbnails
 from cual.serve.jobs.decoding import Decoders
 from cual.serve.rules import pools
 from cual.serve.rules.messages import without_paths
+from cual.serve.rules.sources import SOURCE
 from cual.types import AnyArray, Progress
 
 Item = tuple[int, str, Path | AnyArray]
 """A row, what to call its picture in a message, and the picture."""
+MOST_LARGE = 10_000
+"""Pools of more pictures have only small ones: large ones take about 0.5 MB each."""
 
 
 def write(folder: Path, items: Iterator[Item], decoders: Decoders, progress: Progress) -> list[dict[str, str]]:
-    """Put a small picture of each item into the pool's folder; those that could not be decoded."""
+    """Put pictures of each item into the pool's folder, small and large; those that could not be decoded."""
     target = folder / pools.PICTURES
     target.mkdir(exist_ok=True)
     skipped: list[dict[str, str]] = []
@@ -33,25 +36,31 @@ def write(folder: Path, items: Iterator[Item], decoders: Decoders, progress: Pro
         if file.exists():
             continue
         try:
-            data = decoders.webp(source) if isinstance(source, Path) else _webp(source)
+            small, large = decoders.webps(source) if isinstance(source, Path) else _webps(source)
         except BadImage as error:
             skipped.append({"source": what, "reason": without_paths(str(error), [folder])})
             continue
-        unfinished = file.with_suffix(f".{os.getpid()}")
-        unfinished.write_bytes(data)
-        unfinished.replace(file)
+        if large and len(every) <= MOST_LARGE:
+            _put(target / pools.LARGE.format(row=row), large)
+        _put(file, small)  # last: where it is, the row is done
     return skipped
+
+
+def _put(file: Path, data: bytes) -> None:
+    unfinished = file.with_suffix(f".{os.getpid()}")
+    unfinished.write_bytes(data)
+    unfinished.replace(file)
 
 
 def given(folder: Path) -> Iterator[Item]:
     """Pictures that came with a pool."""
-    whole = folder / pools.SOURCE / "pictures.npy"
+    whole = folder / SOURCE / "pictures.npy"
     if whole.exists():
         for row, pixels in enumerate(np.load(whole, mmap_mode="r", allow_pickle=False)):
             yield row, f"row {row}", pixels
         return
-    for row in sorted(int(file.name) for file in (folder / pools.SOURCE).iterdir()):
-        yield row, f"row {row}", folder / pools.SOURCE / str(row)
+    for row in sorted(int(file.name) for file in (folder / SOURCE).iterdir()):
+        yield row, f"row {row}", folder / SOURCE / str(row)
 
 
 def under(folder: Path, path: Path, root: Path) -> Iterator[Item]:
@@ -73,7 +82,7 @@ def short(source: str, path: Path) -> str:
     return file.relative_to(path).as_posix() if file.is_relative_to(path) else file.name
 
 
-def _webp(pixels: AnyArray) -> bytes:
+def _webps(pixels: AnyArray) -> tuple[bytes, bytes]:
     from PIL import Image
 
-    return thumbnails.webp(Image.fromarray(np.asarray(pixels)))
+    return thumbnails.webps(Image.fromarray(np.asarray(pixels)))

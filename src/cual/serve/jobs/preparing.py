@@ -3,11 +3,10 @@
 import json
 import os
 import shutil
-import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -18,24 +17,17 @@ from cual.agent import Agent
 from cual.data.files import read
 from cual.data.folder import FeaturesFolder, is_features_folder
 from cual.data.pool import Pool, check_width
-from cual.errors import BadFile, BadImage, BadOption, NotAllowed, TooLarge
-from cual.serve.jobs import pictures
-from cual.serve.jobs.decoding import Decoders, input_of
+from cual.serve.jobs import encoding, example, pictures
+from cual.serve.jobs.decoding import Decoders
+from cual.serve.jobs.encoding import Place
 from cual.serve.rules import agents, jobs, pools, views
 from cual.serve.rules.jobs import Claim
-from cual.serve.rules.messages import without_paths
+from cual.serve.rules.sources import SOURCE
 from cual.serve.storage import tables as db
 from cual.serve.storage.home import Home
 from cual.storage import write_bytes
 from cual.types import AnyArray, Progress
 
-if TYPE_CHECKING:
-    from cual.encoders.base import Encoder
-    from cual.encoders.embedding import Skipped
-    from cual.encoders.sources import Item
-
-MOST_BYTES = 16 * 2**30
-"""What an .npz may unpack to: it is read into memory."""
 _AT_ONCE = 32
 
 
@@ -49,15 +41,17 @@ def prepare(home: Home, claim: Claim, progress: Progress) -> None:
         ).scalar_one()
     agent, folder = agents.load(home, row.agent, current), home.pool_folder(claim.pool)
     kind, skipped = row.kind, list[dict[str, str]]()
+    if row.source.get("example"):
+        _put_down_example(folder)
+    at = None if row.source["given"] else encoding.place(folder, row.source, progress)
     with Decoders() as decoders:
-        if not row.source["given"]:
-            kind, skipped = _features(folder, row.source, agent, decoders, progress)
+        if at is not None:
+            kind, skipped = _features(folder, row.source, at, agent, decoders, progress)
         pool = pools.open_pool(home, claim.pool)
         agent.check_encoder(pool.encoder, "pool")
         check_width(pool.width, agent.width, "pool")
         if kind == "pictures":
-            given = row.source["given"]
-            items = pictures.given(folder) if given else pictures.under(folder, *_where(folder, row.source))
+            items = pictures.given(folder) if at is None else pictures.under(folder, at.path, at.root)
             skipped += pictures.write(folder, items, decoders, progress)
             decoders.check()
     _write_map(folder, pool, progress)
@@ -69,14 +63,21 @@ def prepare(home: Home, claim: Claim, progress: Progress) -> None:
         values = {"kind": kind, "size": len(pool), "skipped": len(skipped), "state": "ready", "error": None}
         connection.execute(sa.update(db.pools).where(db.pools.c.id == claim.pool).values(**values))
         jobs.finished(connection, claim)
-    shutil.rmtree(folder / pools.SOURCE, ignore_errors=True)
+    shutil.rmtree(folder / SOURCE, ignore_errors=True)
+
+
+def _put_down_example(folder: Path) -> None:
+    data = example.demo_data()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    pools.put_down(folder, example.demo_pool(data), example.drawn(data.images[data.pool]), None)
 
 
 def settle(folder: Path) -> None:
     """Have everything on the disk before the database says so: what it was made of is removed then."""
     paths: list[Path] = []
     for where, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if name != pools.SOURCE]
+        folders[:] = [name for name in folders if name != SOURCE]
         paths += [*(Path(where, name) for name in files), Path(where)]
     with ThreadPoolExecutor(_AT_ONCE) as threads:  # those that wait together are written together
         list(threads.map(_sync, paths))
@@ -94,42 +95,33 @@ def _sync(path: Path) -> None:
 
 
 def _features(
-    folder: Path, source: dict[str, Any], agent: Agent, decoders: Decoders, progress: Progress
+    folder: Path, source: dict[str, Any], at: Place, agent: Agent, decoders: Decoders, progress: Progress
 ) -> tuple[str, list[dict[str, str]]]:
     """Put features into the pool's folder, copied or made; the kind of pool, and what could not be read."""
-    path, root = _where(folder, source)
     from cual.encoders.anything import is_features
 
-    if is_features_folder(path):
-        _refuse_links_out(path, root)
-        _copy_folder(path, folder / pools.FEATURES_FOLDER, progress)
-        seen = next(pictures.under(folder, path, root), None)
+    if is_features_folder(at.path):
+        encoding.refuse_links_out(at)
+        _copy_folder(at.path, folder / pools.FEATURES_FOLDER, progress)
+        seen = next(pictures.under(folder, at.path, at.root), None)
         return "features" if seen is None else "pictures", []
-    if is_features(path):
-        _check_unpacked(path)
-        table = read(path)
+    if is_features(at.path):
+        encoding.check_unpacked(at.path)
+        table = read(at.path)
         agent.check_encoder(table.encoder, "pool")
         Pool.of(table).save(folder / pools.FEATURES_FILE)
         return "features", []
-    return _encode(folder, path, root, agent, decoders, progress)
-
-
-def _where(folder: Path, source: dict[str, Any]) -> tuple[Path, Path]:
-    """Where the samples lie, and the folder that nothing may lead out of."""
-    if source["upload"]:
-        return folder / pools.SOURCE / source["path"], folder / pools.SOURCE
-    path, root = Path(source["path"]), Path(source["root"])
-    if path.resolve() != path:  # a link was put in its place since
-        raise NotAllowed(f"{path} has changed since the pool was added; add it again")
-    return path, root
-
-
-def _check_unpacked(path: Path) -> None:
-    if path.suffix == ".npz" and zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as packed:
-            size = sum(member.file_size for member in packed.infolist())
-        if size > MOST_BYTES:
-            raise TooLarge(f"{path.name} unpacks to {size:,} bytes; at most {MOST_BYTES:,} are taken")
+    items, skipped = encoding.open_items(at, source.get("columns", {}))
+    if agent.encoder:
+        encoder = encoding.encoder_of(agent.encoder, progress)
+    else:
+        encoder = encoding.chosen_encoder(None, items.kind, progress)
+    skipped += encoding.encode(items, encoder, folder / pools.FEATURES_FOLDER, at, decoders, progress)
+    if items.kind == "image":
+        return "pictures", skipped
+    texts = {item.id: item.load(0) for item in items.items}
+    pools.write_texts(folder, [texts[i] for i in FeaturesFolder.open(folder / pools.FEATURES_FOLDER).ids])
+    return "text", skipped
 
 
 def _copy_folder(source: Path, target: Path, progress: Progress) -> None:
@@ -142,85 +134,6 @@ def _copy_folder(source: Path, target: Path, progress: Progress) -> None:
             write_bytes(target / f"{shard.name}{suffix}", (source / f"{shard.name}{suffix}").read_bytes())
     write_bytes(target / "manifest.json", json.dumps(features_folder.manifest.to_json()).encode())
     FeaturesFolder.open(target).verify()
-
-
-def _encode(
-    folder: Path, path: Path, root: Path, agent: Agent, decoders: Decoders, progress: Progress
-) -> tuple[str, list[dict[str, str]]]:
-    from cual.encoders.base import Setup, default, make, trusted
-    from cual.encoders.embedding import embed
-    from cual.encoders.sources import Source, open_source
-
-    if (path / "state.json").exists():  # tables that are opened by the names it gives
-        _refuse_links_out(path, root)
-    source = open_source(path)
-    out = {i.source for i in source.items if i.source and not pictures.inside(Path(i.source), root)}
-    kept = [i for i in source.items if i.source not in out]
-    setup = Setup(threads=1, progress=progress)
-    try:
-        encoder = trusted(agent.encoder, None, setup) if agent.encoder else make(default(source.kind), setup)
-    except NotAllowed:  # what it says is for whoever can name an encoder, which nobody can here
-        raise BadOption(
-            f"the agent's encoder {agent.encoder} is not one that the service runs; encode with `cual embed` "
-            "and add the features"
-        ) from None
-    outcome = embed(
-        Source(source.path, source.kind, kept),
-        encoder,
-        folder / pools.FEATURES_FOLDER,
-        workers=1,
-        progress=_of_all(len(kept), progress),
-        decode=_apart(encoder, decoders) if source.kind == "image" else None,
-    )
-    decoders.check()
-    if not outcome.encoded + outcome.reused:
-        raise BadFile(f"none of the {len(source)} {source.kind}s could be read{_first_reason(outcome.skipped)}")
-    skipped = [
-        {"source": pictures.short(s.source, path), "reason": without_paths(s.reason, [folder, root])}
-        for s in outcome.skipped
-    ]
-    skipped += [{"source": pictures.short(s, path), "reason": "leads out of the folder"} for s in sorted(out)]
-    if source.kind == "image":
-        return "pictures", skipped
-    texts = {item.id: item.load(0) for item in source.items}
-    pools.write_texts(folder, [texts[i] for i in FeaturesFolder.open(folder / pools.FEATURES_FOLDER).ids])
-    return "text", skipped
-
-
-def _of_all(n: int, progress: Progress) -> Progress:
-    """Progress of encoding `n` items in all: after a kill, `embed` counts what is left."""
-
-    def report(stage: str, done: int, total: int) -> None:
-        progress(stage, n - total + done, n)
-
-    return report
-
-
-def _apart(encoder: "Encoder", decoders: Decoders) -> Callable[["Item", int], Any]:
-    """Have images decoded apart from this process, and if possible all that is done to them there as well."""
-    from cual.encoders.sources import Undecoded
-
-    given = input_of(encoder)
-
-    def decode(item: "Item", shorter: int) -> Any:
-        if not isinstance(item.load, Undecoded):
-            raise BadImage("it cannot be had as a file")
-        if given is not None:
-            return decoders.pixels(item.load.raw(), shorter, given)
-        return encoder.prepare(decoders.rgb(item.load.raw(), shorter))
-
-    return decode
-
-
-def _first_reason(skipped: "list[Skipped]") -> str:
-    return f"; the first: {skipped[0].reason}" if skipped else ""
-
-
-def _refuse_links_out(path: Path, root: Path) -> None:
-    """Files that a reader opens by itself must lie where they seem to lie."""
-    for file in path.iterdir():
-        if file.is_symlink() and not pictures.inside(file, root):
-            raise NotAllowed(f"{file.name} leads out of the folder")
 
 
 # -- the map ---------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
+from cual.data.pool import Elsewhere
 from cual.loop.adaptation import Adaptation
 from cual.loop.journal import Journal
 from cual.serve.rules import adaptations, agents, jobs, pools, views
@@ -41,9 +42,9 @@ class Work:
         return self.task.journal[self.events :]
 
 
-def advance(home: Home, claim: Claim, progress: Progress) -> None:
+def advance(home: Home, claim: Claim, progress: Progress, elsewhere: Elsewhere | None = None) -> None:
     """Let the learner go on with what was answered, to its next questions or to the end."""
-    work = _begun(home, claim, progress)
+    work = _begun(home, claim, progress, elsewhere)
     query = work.task.ask()
     merges = _merges(work.task) if query is None else None
     _keep(work)
@@ -56,9 +57,9 @@ def advance(home: Home, claim: Claim, progress: Progress) -> None:
     _drop_earlier(work.folder)
 
 
-def finish(home: Home, claim: Claim, progress: Progress) -> None:
+def finish(home: Home, claim: Claim, progress: Progress, elsewhere: Elsewhere | None = None) -> None:
     """Make the next version of the agent."""
-    work = _begun(home, claim, progress)
+    work = _begun(home, claim, progress, elsewhere)
     task, row = work.task, work.row
     evidence = task.evidence()
     merges = _merges(task)
@@ -82,16 +83,14 @@ def finish(home: Home, claim: Claim, progress: Progress) -> None:
             _commit(connection, claim, work, state="finished", result_version=number, merges=merges)
     finally:
         file.unlink(missing_ok=True)
-    for left in file.parent.iterdir():  # of attempts that were killed, whole or half written
-        if left.name.startswith((f".{claim.job}-", f"..{claim.job}-")):
-            left.unlink(missing_ok=True)
+    agents.clear_unfinished(home, claim.job)
     _drop_earlier(work.folder)
 
 
 # -- before the commit -----------------------------------------------------------------------------------------
 
 
-def _begun(home: Home, claim: Claim, progress: Progress) -> Work:
+def _begun(home: Home, claim: Claim, progress: Progress, elsewhere: Elsewhere | None) -> Work:
     """The adaptation as its events tell of it, and a folder to keep what is computed."""
     assert claim.adaptation is not None
     with home.database.writing() as connection:  # so that no event comes between the row and the events
@@ -103,6 +102,7 @@ def _begun(home: Home, claim: Claim, progress: Progress) -> Work:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     agent, pool = agents.load(home, row.agent, row.base_version), pools.open_pool(home, row.pool)
+    pool.elsewhere = elsewhere
     task = Adaptation(agent, pool, progress=progress, journal=Journal(journal))
     if row.folder is not None:
         task.load_cache(every / row.folder)
@@ -154,6 +154,7 @@ def _ask(connection: Connection, work: Work) -> None:
             "round": event["round"],
             "position": position,
             "row": row_of[sample["sample"]],
+            "missing": work.task.state.overlap,
             "created_at": db.now(),
         }
         for event in work.left

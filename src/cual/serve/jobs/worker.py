@@ -15,11 +15,12 @@ from types import TracebackType
 
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
+from cual.data.pool import Elsewhere
 from cual.errors import CualError, FolderInUse
-from cual.serve.jobs import preparing, steps
+from cual.serve.jobs import founding, preparing, steps
 from cual.serve.jobs.keeping import Runner
-from cual.serve.rules import jobs, pools
-from cual.serve.rules.jobs import Claim
+from cual.serve.rules import jobs, removing
+from cual.serve.rules.jobs import FOR_PEOPLE, LONG, Claim
 from cual.serve.rules.records import JobProgress
 from cual.serve.rules.workspace import Workspace
 from cual.serve.storage.home import Home
@@ -31,12 +32,17 @@ POLL = 0.1
 """Seconds between looks for a job when there is none."""
 LEAVING = 5.0
 """Seconds in which a job that was taken away, as by somebody who cancels it, must have stopped."""
-FOR_PEOPLE = ("advance", "finish")
 
 log = logging.getLogger("cual.serve.worker")  # also where it is the main module
 
-Work = Callable[[Home, Claim, Progress], None]
-WORK: dict[str, Work] = {"prepare": preparing.prepare, "advance": steps.advance, "finish": steps.finish}
+WORK: dict[str, Callable[..., None]] = {
+    "fit": founding.fit,
+    "prepare": preparing.prepare,
+    "advance": steps.advance,
+    "finish": steps.finish,
+}
+Scorer = Callable[[Progress], Elsewhere]
+"""Where a pool is scored; what it gives tells how far it is."""
 
 
 class GiveUp(Exception):
@@ -44,9 +50,18 @@ class GiveUp(Exception):
 
 
 class Worker:
-    """Works off the jobs of a workspace, which was opened in this process, as the runner that it may be."""
+    """Works off the jobs of a workspace, which was opened in this process, as the runner that it may be.
 
-    def __init__(self, workspace: Workspace, runner: Runner | None = None) -> None:
+    Parameters
+    ----------
+    scorer
+        Where adaptations score their pools, if not here.
+    """
+
+    def __init__(
+        self, workspace: Workspace, runner: Runner | None = None, scorer: Scorer | None = None
+    ) -> None:
+        self._scorer = scorer
         self._home, self._runner = workspace.home, runner
         self._name = jobs.identity() if runner is None else runner.name
         self._ending = threading.Event() if runner is None else runner.ending
@@ -55,7 +70,7 @@ class Worker:
         """Begin no more jobs, and give back the one under way."""
         self._ending.set()
 
-    def run_once(self, kinds: tuple[str, ...] = (*FOR_PEOPLE, "prepare")) -> bool:
+    def run_once(self, kinds: tuple[str, ...] = (*FOR_PEOPLE, *LONG)) -> bool:
         """Do the next job that is due; False when there is none."""
         claim = jobs.claim(self._home, self._name, kinds)
         if claim is None:
@@ -64,7 +79,11 @@ class Worker:
         self._note(claim)
         try:
             with _Heart(self._home, claim, self._runner) as heart:
-                WORK[claim.kind](self._home, claim, self._reporter(claim, heart))
+                report = self._reporter(claim, heart)
+                if self._scorer is not None and claim.kind in FOR_PEOPLE:
+                    WORK[claim.kind](self._home, claim, report, self._scorer(report))
+                else:
+                    WORK[claim.kind](self._home, claim, report)
         except GiveUp:
             self._leave(claim)
         except OperationalError:  # the database is gone, or was too busy: the job is not to blame
@@ -100,7 +119,7 @@ class Worker:
             nonlocal looked
             heart.progress = JobProgress(stage, done, total)
             self._note(claim, heart.progress)
-            if claim.kind == "prepare" and time.monotonic() - looked > POLL:
+            if claim.kind in LONG and time.monotonic() - looked > POLL:
                 # A pool may take hours to encode; whoever labels does not wait for that.
                 while not self._ending.is_set() and self.run_once(FOR_PEOPLE):
                     pass
@@ -123,8 +142,7 @@ class Worker:
         self._tidy(claim)
 
     def _tidy(self, claim: Claim) -> None:
-        if claim.pool is not None:
-            pools.forget(self._home, claim.pool)
+        removing.forget(self._home, claim)
 
     def _failed(self, claim: Claim, error: Exception | SystemExit) -> None:
         expected = isinstance(error, CualError)
@@ -184,7 +202,7 @@ def work_until_idle(workspace: Workspace) -> None:
     Worker(workspace).run_until_idle()
 
 
-def work_forever(workspace: Workspace, runner: Runner) -> None:
+def work_forever(workspace: Workspace, runner: Runner, scorer: Scorer | None = None) -> None:
     """What the runner of a worker process does."""
-    pools.sweep(workspace.home)
-    Worker(workspace, runner).run_forever()
+    removing.sweep(workspace.home)
+    Worker(workspace, runner, scorer).run_forever()

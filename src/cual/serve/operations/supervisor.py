@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,10 +42,21 @@ class Worker:
     """The worker process, started again whenever it ends by itself.
 
     It ends with this process, however that ends: it looks whether its parent is still there.
+
+    Parameters
+    ----------
+    program
+        The module that is a worker, and arguments that only it knows.
     """
 
-    def __init__(self, folder: Path, database: str | None = None, log_format: LogFormat = "text") -> None:
-        self._command = [sys.executable, "-m", "cual.serve.worker", str(folder)]
+    def __init__(
+        self,
+        folder: Path,
+        database: str | None = None,
+        log_format: LogFormat = "text",
+        program: Sequence[str] = ("cual.serve.worker",),
+    ) -> None:
+        self._command = [sys.executable, "-m", *program, str(folder)]
         self._command += ["--parent", str(os.getpid()), "--log-format", log_format]
         # not on the command line, where everybody on this machine could read a password
         self._environment = {**os.environ, **({} if database is None else {"CUAL_DATABASE": database})}

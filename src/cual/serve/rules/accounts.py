@@ -8,19 +8,25 @@ import hmac
 import threading
 import time
 from datetime import timedelta
+from itertools import chain, count
 from typing import Any, Literal
 
 from sqlalchemy import func, insert, select, update
+from sqlalchemy.engine import Connection
 from sqlalchemy.exc import IntegrityError
 
 from cual.errors import BadOption, Conflict, NotAllowed, NotFound
 from cual.serve.rules import audit
 from cual.serve.rules.account_rows import (
+    ADMIN,
     PERSON,
+    PROGRAM,
     PersonRecord,
     TokenKind,
     TokenRecord,
+    end_addresses,
     end_sessions,
+    find_name,
     find_person,
     id_of,
     person_from,
@@ -55,26 +61,29 @@ class Accounts:
 
     def people(self) -> list[PersonRecord]:
         with self._database.reading() as connection:
-            return [
-                person_record(row)
-                for row in connection.execute(select(people).order_by(people.c.id)).mappings()
-            ]
+            everybody = connection.execute(select(people, PROGRAM).order_by(people.c.id)).mappings()
+            return [person_record(row) for row in everybody]
 
     def person(self, id: int) -> PersonRecord:
         with self._database.reading() as connection:
             return find_person(connection, id)
 
+    def called(self, name: str) -> PersonRecord | None:
+        """Who has this name, in upper or lower case."""
+        with self._database.reading() as connection:
+            return find_name(connection, name)
+
     def add_person(self, name: str, role: Role, *, by: Person) -> PersonRecord:
-        """Add somebody, who comes in with a token of their own."""
+        """Add somebody, who comes in with a token of their own. No two names differ by case only."""
         needs(by, Role.admin)
-        values = {
-            "name": check_name(name, "a person's name"),
-            "role": str(role),
-            "active": True,
-            "created_at": now(),
-        }
+        name = check_name(name, "a person's name")
+        values = {"name": name, "role": str(role), "active": True, "created_at": now()}
         try:
             with self._database.writing() as connection:
+                connection.execute(select(people.c.id).with_for_update())  # or two could come at once
+                known = find_name(connection, name)
+                if known is not None:
+                    raise Conflict(f"there is somebody called {known.name!r} already")
                 new = find_person(connection, id_of(connection.execute(insert(people).values(**values))))
                 audit.write(connection, by, "add person", "person", new.id, name=new.name, role=new.role)
                 return new
@@ -84,19 +93,19 @@ class Accounts:
     def change_person(
         self, id: int, role: Role | None = None, active: bool | None = None, *, by: Person
     ) -> PersonRecord:
-        """Give another role, or lock out and let in again. One administrator always stays."""
+        """Give another role, or lock out and let in again. One administrator who can sign in always stays."""
         needs(by, Role.admin)
         wanted: dict[str, Any] = {"role": None if role is None else str(role), "active": active}
         values = {key: value for key, value in wanted.items() if value is not None}
-        admin = (people.c.role == str(Role.admin)) & people.c.active
         with self._database.writing() as connection:
-            connection.execute(select(people.c.id).where(admin).with_for_update())  # or two could leave at once
-            before = find_person(connection, id)
+            connection.execute(select(people.c.id).where(ADMIN).with_for_update())  # or two could leave at once
+            before, administrators = find_person(connection, id), _administrators(connection)
             if values:
                 connection.execute(update(people).where(people.c.id == id).values(**values))
-            left = connection.execute(select(func.count()).select_from(people).where(admin)).scalar_one()
-            if not left:
-                raise Conflict(f"{before.name} is the only administrator; make somebody else one first")
+            left = _administrators(connection)
+            if any(now_left == 0 < earlier for earlier, now_left in zip(administrators, left, strict=True)):
+                also = " who is no program" if left[0] else ""
+                raise Conflict(f"{before.name} is the only administrator{also}; make somebody else one first")
             if active is False:
                 end_sessions(connection, id)
             after = find_person(connection, id)
@@ -106,11 +115,19 @@ class Accounts:
         return after
 
     def owner(self, name: str) -> PersonRecord:
-        """The first administrator; made under `name`, by the operator, in a new workspace."""
+        """The first administrator who is no program; made by the operator where there is none.
+
+        Parameters
+        ----------
+        name
+            Of a new one; with a number if somebody has it.
+        """
         for person in self.people():
-            if person.role == Role.admin and person.active:
+            if person.role == Role.admin and person.active and not person.program:
                 return person
-        return self.add_person(name, Role.admin, by=OPERATOR)
+        names = chain([name], (f"{name} {number}" for number in count(2)))
+        free = next(free for free in names if self.called(free) is None)
+        return self.add_person(free, Role.admin, by=OPERATOR)
 
     # -- tokens ------------------------------------------------------------------------------------------------
 
@@ -123,7 +140,10 @@ class Accounts:
     def new_token(
         self, person: int, kind: TokenKind, lifetime: timedelta | None = None, note: str = "", *, by: Person
     ) -> tuple[TokenRecord, str]:
-        """A new token, and its secret, which nobody can find out later."""
+        """A new token, and its secret, which nobody can find out later.
+
+        A new sign-in address makes earlier ones useless that the person has not used.
+        """
         needs(by, Role.admin)
         lifetime = LIFETIMES[kind] if lifetime is None else lifetime
         if not timedelta(0) < lifetime <= LONGEST:
@@ -133,11 +153,13 @@ class Accounts:
         with self._database.writing() as connection:
             if not find_person(connection, person).active:
                 raise Conflict("a person who is locked out gets no token")
+            ended = end_addresses(connection, person) if kind == "sign-in" else []
             new = insert(tokens).values(**values, created_at=at, expires_at=at + lifetime)
             number = id_of(connection.execute(new))
             row = connection.execute(select(tokens).where(tokens.c.id == number)).mappings().one()
             details = {"person": person, "kind": kind, "expires": row["expires_at"].isoformat()}
-            audit.write(connection, by, "new token", "token", number, **details)
+            replaced = {"in place of": ended} if ended else {}
+            audit.write(connection, by, "new token", "token", number, **details, **replaced)
         return token_record(row), secret
 
     def revoke(self, person: int, token: int, *, by: Person) -> TokenRecord:
@@ -154,16 +176,6 @@ class Accounts:
                 audit.write(connection, by, "revoke token", "token", token, person=person)
         self._forget()
         return token_record(row)
-
-    def revoke_unused(self, person: int, *, by: Person) -> None:
-        """Make all sign-in addresses useless that this person was given and has not used."""
-        needs(by, Role.admin)
-        unused = (tokens.c.person == person) & (tokens.c.kind == "sign-in") & tokens.c.used_at.is_(None)
-        with self._database.writing() as connection:
-            alive = update(tokens).where(unused, tokens.c.revoked_at.is_(None))
-            revoked = connection.execute(alive.values(revoked_at=now())).rowcount
-            if revoked:
-                audit.write(connection, by, "revoke unused tokens", "person", person, tokens=revoked)
 
     # -- sessions ----------------------------------------------------------------------------------------------
 
@@ -239,12 +251,16 @@ class Accounts:
     def _by_token(self, secret: str) -> Visitor | None:
         at, mark, era = now(), hashed(secret), self._era
         alive = tokens.c.revoked_at.is_(None) & (tokens.c.expires_at > at) & people.c.active
-        wanted = select(tokens.c.hash, *PERSON).join_from(tokens, people, tokens.c.person == people.c.id)
+        columns = (tokens.c.hash, tokens.c.used_at, *PERSON)
+        wanted = select(*columns).join_from(tokens, people, tokens.c.person == people.c.id)
         mine = (tokens.c.hash == mark) & (tokens.c.kind == "api")
         with self._database.reading() as connection:
             row = connection.execute(wanted.where(mine, alive)).mappings().one_or_none()
         if row is None or not hmac.compare_digest(row["hash"], mark):
             return None
+        if row["used_at"] is None or at - row["used_at"] > _SEEN_EVERY:
+            with self._database.writing() as connection:
+                connection.execute(update(tokens).where(mine).values(used_at=at))
         return self._remember(f"token {mark}", Visitor(person_from(row), None, None), era)
 
     # -- what was looked up a moment ago -----------------------------------------------------------------------
@@ -262,3 +278,10 @@ class Accounts:
         with self._lock:
             self._era += 1
             self._known.clear()
+
+
+def _administrators(connection: Connection) -> tuple[int, int]:
+    """How many there are, and how many of them are no programs."""
+    counts = (func.count(), func.count().filter(~PROGRAM.element))
+    everybody, people_only = connection.execute(select(*counts).select_from(people).where(ADMIN)).one()
+    return everybody, people_only

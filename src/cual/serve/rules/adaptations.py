@@ -5,8 +5,8 @@
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row
@@ -15,8 +15,8 @@ from cual.agent import Agent
 from cual.data.labels import made_up
 from cual.errors import AlreadyFinished, BadFeatures, Conflict, LabelsMissing, TooFewSamples, WrongEncoder
 from cual.loop import events as loop_events
-from cual.loop.budget import count_labels
-from cual.serve.rules import agents, audit, jobs
+from cual.loop.budget import check_overlap, count_labels
+from cual.serve.rules import agents, audit, jobs, standing
 from cual.serve.rules.checks import needs
 from cual.serve.rules.records import AdaptationRecord, MergeRecord, Person, Role
 from cual.serve.storage import events
@@ -38,15 +38,24 @@ def one(home: Home, adaptation: int) -> AdaptationRecord:
 
 
 def start(
-    home: Home, agent: int, loaded: Agent, version: int, pool: int, budget: float | int, person: Person
+    home: Home,
+    agent: int,
+    loaded: Agent,
+    version: int,
+    pool: int,
+    budget: float | int,
+    person: Person,
+    overlap: int = 1,
 ) -> AdaptationRecord:
     """Begin to adapt a version of an agent to a pool that is ready."""
     needs(person, Role.admin)
     with home.database.writing() as connection:
+        agents.ready(connection, agent, stays=True)
         wanted = sa.select(db.pools).where(db.pools.c.id == pool)
         chosen = one_row(connection, wanted.with_for_update(read=True), f"pool {pool}")  # nobody deletes it now
         if chosen.state != "ready":
-            raise Conflict(f"the pool {chosen.name!r} is {chosen.state}; wait until it is ready")
+            advice = "wait until it is ready" if chosen.state == "preparing" else "choose another one"
+            raise Conflict(f"the pool {chosen.name!r} is {chosen.state}; {advice}")
         encoded_for = sa.select(db.agents).where(db.agents.c.id == chosen.agent)
         _check_fit(loaded, one_row(connection, encoded_for, f"agent {chosen.agent}"))
         labels = count_labels(budget, chosen.size, loaded.method.budget_factor)
@@ -56,14 +65,16 @@ def start(
             "pool": pool,
             "person": person.id,
             "budget": labels,
+            "overlap": check_overlap(overlap, labels),
             "state": "thinking",
         }
         inserted = connection.execute(sa.insert(db.adaptations).values(**values))
         number: int = inserted.inserted_primary_key[0]  # pyright: ignore[reportOptionalSubscript]
         unnamed = made_up(loaded.names) if loaded.method.learner.unnamed else None
-        events.append(connection, number, [loop_events.begun(labels, loaded.names.names, unnamed)])
+        begun = loop_events.begun(labels, loaded.names.names, unnamed, overlap)
+        events.append(connection, number, [begun])
         jobs.add(connection, "advance", adaptation=number)
-        details = {"agent": agent, "version": version, "pool": pool, "labels": labels}
+        details = {"agent": agent, "version": version, "pool": pool, "labels": labels, "overlap": overlap}
         audit.write(connection, person, "start", "adaptation", number, **details)
         return record(connection, get(connection, number))
 
@@ -90,7 +101,7 @@ def stop(home: Home, adaptation: int, person: Person) -> AdaptationRecord:
         check_going(row)
         if not row.stopped and row.state != "review":
             audit.write(connection, person, "stop", "adaptation", adaptation)
-            events.append(connection, adaptation, [loop_events.stopped(person.id)])
+            events.append(connection, adaptation, [loop_events.stopped(person.id or None)])
             changed(connection, row, stopped=True)
             if row.state == "asking":
                 set_state(connection, adaptation, "thinking")
@@ -202,7 +213,7 @@ def count(connection: Connection, row: Row[Any]) -> Counts:
     q = db.questions.c
     here = q.round == row.round
     parts = (
-        sa.func.count(q.label),
+        sa.func.coalesce(sa.func.sum(q.cost), 0),
         sa.func.count(sa.case((here, 1))),
         sa.func.count(sa.case((sa.and_(here, q.answered), 1))),
     )
@@ -230,6 +241,9 @@ def record(connection: Connection, row: Row[Any]) -> AdaptationRecord:
         "base_version",
         "pool",
         "budget",
+        "overlap",
+        "own_disputes",
+        "gold_share",
         "state",
         "round",
         "ended",
@@ -237,41 +251,34 @@ def record(connection: Connection, row: Row[Any]) -> AdaptationRecord:
         "result_version",
         "error",
     )
-    return AdaptationRecord(
+    told = AdaptationRecord(
         **{k: getattr(row, k) for k in same},
         spent=counts.spent,
         open=waiting,
         asked_in_round=counts.asked,
         answered_in_round=counts.answered,
-        next=_next(row, waiting, job),
         progress=jobs.progress_of(job),
         new_classes=new,
         created_at=row.created_at,
         suggested_classes=[*known, *new],
         merges=_merges(row.merges or [], {*known, *new}),
+        stopped=row.stopped,
+        doing=_doing(job),
     )
+    return replace(told, status=str(standing.status(told)), next=str(standing.following(told)))
+
+
+def _doing(job: Row[Any] | None) -> Literal["", "advance", "finish", "pause"]:
+    if job is None:
+        return ""
+    if job.kind == "finish":
+        return "finish"
+    return "pause" if job.state == "waiting" and job.not_before > db.now() else "advance"
 
 
 def _merges(kept: list[dict[str, Any]], named: set[Label]) -> list[MergeRecord]:
     """Those of which answers still name both classes."""
     return [MergeRecord(**merge) for merge in kept if {merge["a"], merge["b"]} <= named]
-
-
-def _next(row: Row[Any], waiting: int, job: Row[Any] | None) -> str:
-    many = f"{waiting} question{'s' if waiting != 1 else ''}"
-    if row.state == "thinking":
-        if job is not None and job.kind == "finish":
-            return "The learner makes the next version; nothing is needed from you."
-        if job is not None and job.state == "waiting" and job.not_before > db.now():
-            return "All is answered: in a moment the learner goes on. Undo now if the last answer was wrong."
-        return "The learner works through the pool; the next questions come by themselves."
-    return {
-        "asking": f"{many} of round {row.round + 1} wait for an answer; then the learner goes on by itself.",
-        "review": f"No more questions ({row.ended}). Review what was labelled without asking, then finish.",
-        "finished": f"Version {row.result_version} is made and predicts from now on.",
-        "failed": "It stopped with an error. Nothing that was answered is lost: try again.",
-        "dropped": "It was given up; no version comes of it.",
-    }[row.state]
 
 
 def _not_now(row: Row[Any], what: str) -> str:

@@ -10,8 +10,9 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
 from cual.agent import Agent
+from cual.errors import Conflict
 from cual.loop.evidence import Estimate, known
-from cual.serve.rules import audit
+from cual.serve.rules import audit, jobs
 from cual.serve.rules.checks import check_name, needs
 from cual.serve.rules.records import AgentRecord, Person, Role, VersionRecord
 from cual.serve.storage import tables as db
@@ -20,16 +21,36 @@ from cual.types import Label
 
 KEPT = 4
 """Agents that are kept in memory."""
+_NOT_READY = {
+    "preparing": "is still being made; wait until it is ready",
+    "failed": "could not be made; try again, or delete it",
+    "removed": "was deleted; what was answered for it is still there",
+}
 
 
 def every(home: Home) -> list[AgentRecord]:
     with home.database.reading() as connection:
-        return [_agent(row) for row in connection.execute(_current().order_by(db.agents.c.id))]
+        rows = connection.execute(_current().order_by(db.agents.c.id)).all()
+        return [_agent(connection, row) for row in rows]
 
 
 def one(home: Home, agent: int) -> AgentRecord:
     with home.database.reading() as connection:
-        return _agent(one_row(connection, _current().where(db.agents.c.id == agent), f"agent {agent}"))
+        return record(connection, agent)
+
+
+def record(connection: Connection, agent: int) -> AgentRecord:
+    row = one_row(connection, _current().where(db.agents.c.id == agent), f"agent {agent}")
+    return _agent(connection, row)
+
+
+def ready(connection: Connection, agent: int, stays: bool = False) -> Row[Any]:
+    """The row of an agent that has a version; with `stays`, nobody deletes it before the transaction ends."""
+    wanted = sa.select(db.agents).where(db.agents.c.id == agent)
+    row = one_row(connection, wanted.with_for_update(read=True) if stays else wanted, f"agent {agent}")
+    if row.state != "ready":
+        raise Conflict(f"the agent {row.name!r} {_NOT_READY[row.state]}")
+    return row
 
 
 def add(home: Home, name: str, agent: Agent, person: Person) -> AgentRecord:
@@ -49,7 +70,7 @@ def add(home: Home, name: str, agent: Agent, person: Person) -> AgentRecord:
                 )
             )
             number: int = inserted.inserted_primary_key[0]  # pyright: ignore[reportOptionalSubscript]
-            _put(home, connection, number, 0, file, values_of(agent))
+            put(home, connection, number, 0, file, values_of(agent))
             audit.write(connection, person, "add agent", "agent", number, name=name)
     finally:
         file.unlink(missing_ok=True)
@@ -64,7 +85,7 @@ def add_version(home: Home, connection: Connection, agent: int, file: Path, valu
     connection.execute(sa.select(db.agents.c.id).where(db.agents.c.id == agent).with_for_update())
     last = connection.execute(sa.select(sa.func.max(db.versions.c.number)).where(db.versions.c.agent == agent))
     number = int(last.scalar_one()) + 1
-    _put(home, connection, agent, number, file, values)
+    put(home, connection, agent, number, file, values)
     connection.execute(sa.update(db.agents).where(db.agents.c.id == agent).values(current=number))
     return number
 
@@ -85,6 +106,7 @@ def roll_back(home: Home, agent: int, version: int, person: Person) -> AgentReco
     needs(person, Role.admin)
     v = db.versions.c
     with home.database.writing() as connection:
+        ready(connection, agent)
         wanted = sa.select(v.number).where(v.agent == agent, v.number == version)
         one_row(connection, wanted, f"version {version} of agent {agent}")
         row = sa.select(db.agents.c.current).where(db.agents.c.id == agent).with_for_update()
@@ -123,6 +145,7 @@ class Loaded:
 def load(home: Home, agent: int, version: int) -> Agent:
     v = db.versions.c
     with home.database.reading() as connection:
+        ready(connection, agent)
         one_row(
             connection, sa.select(v.number).where(v.agent == agent, v.number == version), f"version {version}"
         )
@@ -159,15 +182,23 @@ def values_of(agent: Agent) -> dict[str, Any]:
 
 
 def unfinished(home: Home, agent: Agent, name: str = "") -> Path:
-    """The agent's file under a name that no version has; `_put` moves it to its place."""
+    """The agent's file under a name that no version has; `put` moves it to its place."""
     file = home.folder / "agents" / f".{name or uuid.uuid4().hex}.agent"
     agent.save(file)
     return file
 
 
-def _put(
+def clear_unfinished(home: Home, job: int) -> None:
+    """Remove what attempts at a job left that were killed, whole or half written."""
+    for left in (home.folder / "agents").iterdir():
+        if left.name.startswith((f".{job}-", f"..{job}-")):
+            left.unlink(missing_ok=True)
+
+
+def put(
     home: Home, connection: Connection, agent: int, number: int, file: Path, values: dict[str, Any]
 ) -> None:
+    """Move a file to the place of a version whose row is written with it."""
     target = home.agent_file(agent, number)
     target.parent.mkdir(parents=True, exist_ok=True)
     connection.execute(sa.insert(db.versions).values(agent=agent, number=number, **values))
@@ -176,10 +207,16 @@ def _put(
 
 def _current() -> sa.Select[Any]:
     a, v = db.agents.c, db.versions.c
-    joined = db.agents.join(db.versions, sa.and_(v.agent == a.id, v.number == a.current))
+    joined = db.agents.outerjoin(db.versions, sa.and_(v.agent == a.id, v.number == a.current))
     return sa.select(db.agents, v.classes).select_from(joined)
 
 
-def _agent(row: Row[Any]) -> AgentRecord:
-    same = {k: getattr(row, k) for k in ("id", "name", "method", "encoder", "width", "created_at")}
-    return AgentRecord(version=row.current, classes=list(row.classes), **same)
+def _agent(connection: Connection, row: Row[Any]) -> AgentRecord:
+    names = ("id", "name", "method", "encoder", "width", "created_at", "state", "error", "skipped")
+    progress = jobs.progress_for(connection, db.jobs.c.agent == row.id) if row.state == "preparing" else None
+    return AgentRecord(
+        version=row.current,
+        classes=list(row.classes or ()),
+        progress=progress,
+        **{name: getattr(row, name) for name in names},
+    )

@@ -28,6 +28,23 @@ def check_name(text: Any, what: str) -> str:
     return str(text).strip()
 
 
+def check_text(text: Any, what: str, longest: int) -> str:
+    """Plain text of several lines that people gave: stripped, not too long, nothing in it that hides.
+
+    >>> check_text(" Count birds.\\r\\nNot bats. ", "the guidelines", 100)
+    'Count birds.\\nNot bats.'
+    """
+    if not isinstance(text, str):
+        raise BadOption(f"{what} is {type(text).__name__}, not text")
+    lines = text.strip().replace("\r\n", "\n").replace("\r", "\n").replace("\t", " ").split("\n")
+    if sum(len(line) + 1 for line in lines) - 1 > longest:
+        raise BadOption(f"{what} is longer than {longest} characters")
+    why = next((why for line in lines if line.strip() and (why := unreadable(line.strip(), longest))), "")
+    if why:
+        raise BadOption(f"{what} {why}")
+    return "\n".join(line.rstrip() for line in lines)
+
+
 def check_label(label: Any, names: ClassNames) -> Label:
     """A label of the type that the agent's classes have; a new name must be one that people can read.
 

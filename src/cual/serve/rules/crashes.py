@@ -24,6 +24,7 @@ LONGEST_PAUSE = 600
 KEPT = ("encoding", "pictures", "map")
 """Stages whose work outlives a crash, in their order."""
 _DOING = {
+    "fit": "learned the first classes of this agent",
     "prepare": "prepared this pool",
     "advance": "worked out the next questions",
     "finish": "made the next version",

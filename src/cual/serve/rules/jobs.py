@@ -27,6 +27,10 @@ from cual.serve.storage import tables as db
 from cual.serve.storage.home import Home, one_row
 
 MOST_FAILURES = 5
+FOR_PEOPLE = ("advance", "finish")
+"""Kinds of jobs that somebody sits and waits for."""
+LONG = ("fit", "prepare")
+"""Kinds that may take hours; those for people are done in between."""
 STALE = timedelta(seconds=15)
 """A running job whose heartbeat is older than this is taken over, whatever its process does."""
 
@@ -40,12 +44,18 @@ class Claim:
     kind: str
     adaptation: int | None
     pool: int | None
+    agent: int | None = None
 
 
 def add(
-    connection: Connection, kind: str, adaptation: int | None = None, pool: int | None = None, grace: float = 0
+    connection: Connection,
+    kind: str,
+    adaptation: int | None = None,
+    pool: int | None = None,
+    agent: int | None = None,
+    grace: float = 0,
 ) -> int:
-    values = {"kind": kind, "adaptation": adaptation, "pool": pool, "state": "waiting"}
+    values = {"kind": kind, "adaptation": adaptation, "pool": pool, "agent": agent, "state": "waiting"}
     inserted = connection.execute(
         sa.insert(db.jobs).values(**values, not_before=db.now() + timedelta(seconds=grace))
     )
@@ -78,12 +88,12 @@ def cancel(connection: Connection, adaptation: int, running: bool = False) -> bo
     return active(connection, adaptation) is None
 
 
-def claim(home: Home, worker: str, kinds: tuple[str, ...] = ("advance", "finish", "prepare")) -> Claim | None:
+def claim(home: Home, worker: str, kinds: tuple[str, ...] = (*FOR_PEOPLE, *LONG)) -> Claim | None:
     """Take on the next job that is due; of an adaptation first, for people wait for those."""
     j = db.jobs.c
     due = sa.and_(j.state == "waiting", j.not_before <= db.now(), j.kind.in_(kinds))
     running = sa.and_(j.state == "running", j.kind.in_(kinds))
-    order = (j.crashes, j.kind == "prepare", j.id)
+    order = (j.crashes, j.kind.in_(LONG), j.id)
     with (
         home.database.reading() as connection
     ):  # most of the time there is nothing to do, and nothing is locked
@@ -98,7 +108,7 @@ def claim(home: Home, worker: str, kinds: tuple[str, ...] = ("advance", "finish"
         values = {"state": "running", "attempt": row.attempt + 1, "worker": worker, "heartbeat": db.now()}
         with home.database.writing() as connection:
             if connection.execute(taken.values(**values, stage=None, done=0, total=0)).rowcount == 1:
-                return Claim(row.id, row.attempt + 1, row.kind, row.adaptation, row.pool)
+                return Claim(row.id, row.attempt + 1, row.kind, row.adaptation, row.pool, row.agent)
     return None
 
 
@@ -185,7 +195,7 @@ def call_off(home: Home, job: int, person: Person) -> JobRecord:
         message = f"cancelled by {person.name}"
         _set(connection, claim, error=message)
         _give_up(connection, claim, message)
-        details = {"adaptation": claim.adaptation, "pool": claim.pool}
+        details = {"adaptation": claim.adaptation, "pool": claim.pool, "agent": claim.agent}
         audit.write(connection, person, "cancel job", "job", job, **details)
         return _record(one_row(connection, wanted, f"job {job}"))
 
@@ -218,6 +228,8 @@ def _give_up(connection: Connection, claim: Claim, error: str) -> None:
         )
     if claim.pool is not None:
         connection.execute(sa.update(db.pools).where(db.pools.c.id == claim.pool).values(**to))
+    if claim.agent is not None:
+        connection.execute(sa.update(db.agents).where(db.agents.c.id == claim.agent).values(**to))
 
 
 def _set(connection: Connection, claim: Claim, **values: Any) -> None:
@@ -236,6 +248,12 @@ def progress_of(row: Row[Any] | None) -> JobProgress | None:
     if row is None or row.state != "running" or row.stage is None:
         return None
     return JobProgress(row.stage, row.done, row.total)
+
+
+def progress_for(connection: Connection, owner: sa.ColumnElement[bool]) -> JobProgress | None:
+    """How far the running job is that `owner` is true of."""
+    wanted = sa.select(db.jobs).where(owner, db.jobs.c.state == "running").order_by(db.jobs.c.id.desc())
+    return progress_of(connection.execute(wanted.limit(1)).one_or_none())
 
 
 def identity() -> str:
@@ -274,7 +292,7 @@ def _alive(pid: int) -> str:
 
 
 def _claim_of(row: Row[Any]) -> Claim:
-    return Claim(row.id, row.attempt, row.kind, row.adaptation, row.pool)
+    return Claim(row.id, row.attempt, row.kind, row.adaptation, row.pool, row.agent)
 
 
 def _mine(claim: Claim) -> sa.ColumnElement[bool]:
@@ -283,7 +301,7 @@ def _mine(claim: Claim) -> sa.ColumnElement[bool]:
 
 
 def _record(row: Row[Any]) -> JobRecord:
-    names: tuple[str, ...] = ("id", "kind", "state", "adaptation", "pool", "attempt", "failures", "crashes")
-    names += ("error", "created_at")
+    names: tuple[str, ...] = ("id", "kind", "state", "adaptation", "pool", "agent", "attempt", "failures")
+    names += ("crashes", "error", "created_at")
     same = {k: getattr(row, k) for k in names}
     return JobRecord(progress=progress_of(row), finished_at=row.finished_at, **same)

@@ -5,7 +5,6 @@ Adding one only puts down what came; everything that takes time is a job (`cual.
 
 import io
 import json
-import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,20 +17,22 @@ from sqlalchemy import Connection, Row
 from cual.agent import Agent
 from cual.data.folder import FeaturesFolder, is_features_folder
 from cual.data.pool import Pool, check_width
-from cual.errors import BadFile, BadOption, Conflict, NotAllowed, NotFound
-from cual.serve.rules import audit, jobs
-from cual.serve.rules.checks import check_name, needs
+from cual.errors import BadFile, BadOption, Conflict, NotFound
+from cual.serve.rules import agents, audit, jobs, sources
+from cual.serve.rules.checks import check_name, check_text, needs
 from cual.serve.rules.records import Person, PoolKind, PoolRecord, Role
+from cual.serve.rules.sources import SOURCE, TableColumns
 from cual.serve.storage import tables as db
 from cual.serve.storage.home import Home, one_row
 from cual.storage import write_bytes
 from cual.types import AnyArray, LazyRows
 
 FEATURES_FILE, FEATURES_FOLDER = "features.safetensors", "features"
-SOURCE, PICTURES = "source", "pictures"
+PICTURES = "pictures"
+LARGE = "{row}-large.webp"
 TEXTS, OFFSETS = "texts.jsonl", "texts.npy"
 SKIPPED = "skipped.json"
-_SUFFIXES = re.compile(r"(\.[a-z0-9]{1,10}){1,2}")
+LONGEST_GUIDELINES = 10_000
 
 Pictures = AnyArray | Sequence[Any]
 """(n, height, width) or (n, height, width, 3) bytes, or one PIL image or encoded file (bytes) per row."""
@@ -62,6 +63,7 @@ def add(
     person: Person,
     pictures: Pictures | None = None,
     texts: Sequence[str] | None = None,
+    columns: TableColumns | None = None,
 ) -> PoolRecord:
     """Put down a new pool and have it prepared.
 
@@ -73,6 +75,8 @@ def add(
         Whose encoder makes, or made, the features.
     pictures, texts
         What to show of each row, for a `Pool`.
+    columns
+        Columns of a table of text.
     """
     needs(person, Role.admin)
     name = check_name(name, "a pool's name")
@@ -80,23 +84,32 @@ def add(
     if isinstance(source, Pool):
         kind, size = _check_given(source, loaded, pictures, texts), len(source)
     else:
-        where = _allowed(home, source)
+        where = sources.checked(home, source, columns)
         kind = _kind_of(Path(where["path"]))
     values = {"name": name, "agent": agent, "kind": kind, "size": size, "source": where, "state": "preparing"}
     with home.database.writing() as connection:
+        agents.ready(connection, agent, stays=True)
         inserted = connection.execute(sa.insert(db.pools).values(**values))
         number: int = inserted.inserted_primary_key[0]  # pyright: ignore[reportOptionalSubscript]
         folder = home.pool_folder(number)
         shutil.rmtree(folder, ignore_errors=True)  # of one that was never committed
         folder.mkdir(parents=True)
         if isinstance(source, Pool):
-            _put_down(folder, source, pictures, texts)
+            put_down(folder, source, pictures, texts)
         elif where["upload"]:
-            moved = {**where, "path": _take_over(Path(where["path"]), folder / SOURCE)}
+            moved = {**where, "path": sources.take_over(Path(where["path"]), folder / SOURCE)}
             connection.execute(sa.update(db.pools).where(db.pools.c.id == number).values(source=moved))
         jobs.add(connection, "prepare", pool=number)
         audit.write(connection, person, "add pool", "pool", number, name=name, agent=agent, kind=kind)
         return _record(connection, get(connection, number))
+
+
+def add_example(connection: Connection, name: str, agent: int, size: int) -> None:
+    """Put down the pool of the built-in example, which its job fills; within a transaction."""
+    where = {"given": True, "example": "digits"}
+    values = {"name": name, "agent": agent, "kind": "pictures", "size": size, "source": where}
+    inserted = connection.execute(sa.insert(db.pools).values(**values, state="preparing"))
+    jobs.add(connection, "prepare", pool=inserted.inserted_primary_key[0])  # pyright: ignore[reportOptionalSubscript]
 
 
 def _check_given(pool: Pool, agent: Agent, pictures: Pictures | None, texts: Sequence[str] | None) -> PoolKind:
@@ -109,7 +122,7 @@ def _check_given(pool: Pool, agent: Agent, pictures: Pictures | None, texts: Seq
     return "pictures" if pictures is not None else "text" if texts is not None else "features"
 
 
-def _put_down(folder: Path, pool: Pool, pictures: Pictures | None, texts: Sequence[str] | None) -> None:
+def put_down(folder: Path, pool: Pool, pictures: Pictures | None, texts: Sequence[str] | None) -> None:
     """Keep what was given in memory, as it came; turning it into small pictures is the job's work."""
     whole = Pool(np.asarray(pool.data), pool.ids, pool.encoder) if isinstance(pool.data, LazyRows) else pool
     whole.save(folder / FEATURES_FILE)
@@ -136,38 +149,26 @@ def _png(picture: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _allowed(home: Home, source: Path) -> dict[str, Any]:
-    """Where to read from, links resolved; refused unless it lies under a root or was uploaded."""
-    try:
-        path = Path(source).resolve(strict=True)
-    except (OSError, RuntimeError, ValueError):
-        path = None
-    uploads = home.uploads.resolve()
-    for root in (uploads, *home.roots):
-        # Whether a path outside exists is nobody's business: both get the same answer.
-        if path is not None and path.is_relative_to(root) and path != uploads:
-            return {"given": False, "path": str(path), "root": str(root), "upload": root == uploads}
-    allowed = ", ".join(str(root) for root in home.roots) or "none"
-    raise NotAllowed(f"{source} does not lie under a folder that pools may be read from ({allowed})")
-
-
-def _take_over(upload: Path, target: Path) -> str:
-    """Move what was uploaded to the pool; what it is called there."""
-    suffixes = "".join(upload.suffixes[-2:]).lower()
-    name = "items" if upload.is_dir() else "file" + (suffixes if _SUFFIXES.fullmatch(suffixes) else "")
-    target.mkdir()
-    upload.rename(target / name)
-    return name
-
-
 def _kind_of(source: Path) -> PoolKind:
     """What a path seems to hold; the job knows better."""
     if is_features_folder(source) or source.suffix in (".npz", ".npy"):
         return "features"
-    return "pictures" if source.is_dir() else "text"
+    return "pictures" if source.is_dir() or source.suffix == ".zip" else "text"
 
 
-# -- tried again, deleted --------------------------------------------------------------------------------------
+def set_guidelines(home: Home, pool: int, text: str, person: Person) -> PoolRecord:
+    """Write down what people should know who label the pool; an empty text takes it away."""
+    needs(person, Role.admin)
+    text = check_text(text, "the guidelines", LONGEST_GUIDELINES)
+    with home.database.writing() as connection:
+        row = one_row(connection, _locked(pool), f"pool {pool}")
+        if (row.guidelines or "") != text:
+            connection.execute(sa.update(db.pools).where(db.pools.c.id == pool).values(guidelines=text or None))
+            audit.write(connection, person, "set guidelines", "pool", pool, characters=len(text))
+        return _record(connection, get(connection, pool))
+
+
+# -- tried again -----------------------------------------------------------------------------------------------
 
 
 def retry(home: Home, pool: int, person: Person) -> int:
@@ -183,64 +184,8 @@ def retry(home: Home, pool: int, person: Person) -> int:
         return jobs.add(connection, "prepare", pool=pool)
 
 
-def delete(home: Home, pool: int, person: Person) -> None:
-    """Remove a pool: first from the database, then its folder. Refused while an adaptation needs it."""
-    needs(person, Role.admin)
-    with home.database.writing() as connection:
-        j = db.jobs.c
-        connection.execute(
-            sa.select(j.id).where(j.pool == pool).with_for_update()
-        )  # jobs before pools, as always
-        row = one_row(connection, _locked(pool), f"pool {pool}")
-        _refuse_in_use(connection, row)
-        audit.write(connection, person, "delete pool", "pool", pool, name=row.name)
-        connection.execute(sa.delete(db.jobs).where(j.pool == pool))
-        connection.execute(sa.delete(db.pools).where(db.pools.c.id == pool))
-        _marker(home, pool).touch()  # whoever is killed before the folder is gone leaves word
-    sweep(home)
-
-
-def sweep(home: Home) -> None:
-    """Remove what is left of pools that were deleted.
-
-    A folder goes only if it is marked and has no row. That a database knows nothing of it is not enough: it may
-    have been given by mistake.
-    """
-    for marker in (home.folder / "pools").glob("[0-9]*.deleted"):
-        number = int(marker.stem)
-        if not _is_there(home, number):
-            shutil.rmtree(home.pool_folder(number), ignore_errors=True)
-            if not home.pool_folder(number).exists():
-                marker.unlink(missing_ok=True)
-
-
-def forget(home: Home, pool: int) -> None:
-    """Remove what a worker wrote for a pool that was deleted meanwhile."""
-    if not _is_there(home, pool):
-        shutil.rmtree(home.pool_folder(pool), ignore_errors=True)
-
-
-def _is_there(home: Home, pool: int) -> bool:
-    with home.database.reading() as connection:
-        return (
-            connection.execute(sa.select(db.pools.c.id).where(db.pools.c.id == pool)).one_or_none() is not None
-        )
-
-
 def _locked(pool: int) -> sa.Select[Any]:
     return sa.select(db.pools).where(db.pools.c.id == pool).with_for_update()
-
-
-def _marker(home: Home, pool: int) -> Path:
-    return home.folder / "pools" / f"{int(pool)}.deleted"
-
-
-def _refuse_in_use(connection: Connection, pool: Row[Any]) -> None:
-    a = db.adaptations.c
-    users = connection.execute(sa.select(a.id, a.state).where(a.pool == pool.id).order_by(a.id)).all()
-    if users:
-        names = ", ".join(f"adaptation {row.id} ({row.state})" for row in users)
-        raise Conflict(f"the pool {pool.name!r} is needed by {names}, which show what was asked of it")
 
 
 # -- what lies in the folder -----------------------------------------------------------------------------------
@@ -255,9 +200,12 @@ def open_pool(home: Home, pool: int) -> Pool:
     return Pool(features.X, features.ids)
 
 
-def picture(home: Home, pool: int, row: int) -> Path:
-    """The file of a row's picture."""
-    file = home.pool_folder(pool) / PICTURES / f"{int(row)}.webp"
+def picture(home: Home, pool: int, row: int, large: bool = False) -> Path:
+    """The file of a row's picture; the large one where there is one and it is wanted."""
+    folder = home.pool_folder(pool) / PICTURES
+    file = folder / f"{int(row)}.webp"
+    if large and (whole := folder / LARGE.format(row=int(row))).is_file():
+        file = whole
     if row < 0 or not file.is_file():
         raise NotFound(f"row {row} of pool {pool} has no picture")
     return file
@@ -297,10 +245,6 @@ def skipped(home: Home, pool: int) -> list[dict[str, str]]:
 
 
 def _record(connection: Connection, row: Row[Any]) -> PoolRecord:
-    progress = None
-    if row.state == "preparing":
-        j = db.jobs.c
-        wanted = sa.select(db.jobs).where(j.pool == row.id, j.state == "running").order_by(j.id.desc())
-        progress = jobs.progress_of(connection.execute(wanted.limit(1)).one_or_none())
+    progress = jobs.progress_for(connection, db.jobs.c.pool == row.id) if row.state == "preparing" else None
     same = ("id", "name", "kind", "size", "state", "error", "created_at", "agent", "skipped")
-    return PoolRecord(**{k: getattr(row, k) for k in same}, progress=progress)
+    return PoolRecord(**{k: getattr(row, k) for k in same}, progress=progress, guidelines=row.guidelines or "")

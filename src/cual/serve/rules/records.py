@@ -66,17 +66,43 @@ class JobProgress:
     total: int
 
 
+AgentState = Literal["preparing", "ready", "failed", "removed"]
+
+
 @dataclass(frozen=True)
 class AgentRecord:
     id: int
     name: str
     version: int
-    """The current one: what predicts, and what the next adaptation starts from."""
+    """The current one: what predicts, and what the next adaptation starts from. 0 while there is none yet."""
     classes: list[Label]
     method: str
     encoder: str | None
     width: int
+    """0 while it is not known yet."""
     created_at: datetime
+    state: AgentState = "ready"
+    """"removed": its files are gone, what people answered for it is still there."""
+    error: str | None = None
+    progress: JobProgress | None = None
+    skipped: int = 0
+    """Labelled items that could not be read; `Workspace.skipped_of_agent` lists them."""
+
+
+@dataclass(frozen=True)
+class DependentsRecord:
+    """What an agent or a pool is needed for."""
+
+    going: list[int]
+    """Adaptations that are under way: while there are any, it cannot be deleted."""
+    over: list[int]
+    """Adaptations that are finished or dropped: what was answered in them stays."""
+    answers: int
+    """Questions answered in all of these adaptations."""
+    preparing: list[int]
+    """Pools that are being prepared for the agent: they have to be ready, or deleted, first."""
+    versions: int
+    """Versions of the agent; none of a pool."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +139,8 @@ class VersionRecord:
 
 
 PoolKind = Literal["pictures", "text", "features"]
-PoolState = Literal["preparing", "ready", "failed"]
+PoolState = Literal["preparing", "ready", "failed", "removed"]
+"""Of one that is "removed" the files are gone; what people answered about it is still there."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +158,30 @@ class PoolRecord:
     """Whose encoder made the features."""
     skipped: int
     """Items that could not be read; `Workspace.skipped` lists them."""
+    guidelines: str = ""
+    """What people should know who label it: plain text."""
+
+
+@dataclass(frozen=True)
+class ExampleRecord:
+    """A sample that shows what a class is."""
+
+    pool: int
+    row: int
+    chosen: bool
+    """Whether somebody chose it; else people gave it this label."""
+
+
+@dataclass(frozen=True)
+class ClassRecord:
+    """A class, as it is told to people who label."""
+
+    label: Label
+    description: str
+    colour: str
+    """As #rrggbb: the one that was chosen, or one that is always the same for this name."""
+    examples: list[ExampleRecord]
+    """Those that were chosen first, then answers, the latest first."""
 
 
 @dataclass(frozen=True)
@@ -168,8 +219,6 @@ class AdaptationRecord:
     """Number of the round, from 0; -1 before the first."""
     asked_in_round: int
     answered_in_round: int
-    next: str
-    """What happens next, for people: one sentence."""
     ended: str | None
     """Why the loop is over."""
     outlook: str | None
@@ -185,6 +234,20 @@ class AdaptationRecord:
     merges: list[MergeRecord] = field(default_factory=list[MergeRecord])
     """Names that are probably one class, the most probable first, as of the end of the questions. If so,
     answer again with one name, until it is finished; a pair goes once answers name only one of the two."""
+    stopped: bool = False
+    """Whether somebody wanted no more questions."""
+    doing: Literal["", "advance", "finish", "pause"] = ""
+    """What the learner is about while it is thinking; "pause" is the moment in which answers can be undone."""
+    status: str = ""
+    """For people, one sentence: what is spent, what is left, why the questions have ended."""
+    next: str = ""
+    """For people, one sentence: what happens next."""
+    overlap: int = 1
+    """How many people each question is put to; every opinion is charged."""
+    own_disputes: bool = False
+    """Whether people may settle disagreements that they are a party to."""
+    gold_share: float = 0.0
+    """Share of the questions lent to a person whose answer is known, to see how well people do; not charged."""
 
 
 @dataclass(frozen=True)
@@ -223,13 +286,50 @@ class QuestionRecord:
     asked_at: datetime = datetime(1970, 1, 1, tzinfo=UTC)
     disagreement: bool = False
     """Whether two people's latest answers differ and nobody has settled it."""
+    missing: int = 1
+    """How many people more are to be asked; 0 once it is answered."""
+    weight: float | None = None
+    """How sure `effective` is, 0 … 1, where it is the consensus of several people."""
 
     @property
     def answered(self) -> bool:
-        return self.unsure or self.effective is not None
+        return not self.missing
 
 
-JobKind = Literal["prepare", "advance", "finish"]
+@dataclass(frozen=True)
+class NamingRecord:
+    """What came of classes that somebody gave samples which something else was believed of."""
+
+    charged: int
+    """Samples whose class is an answer now, and charged."""
+    noted: int
+    """Those for which the budget had no room: the belief is rejected, the class noted but not learned."""
+    confirmed: int
+    """Those of which that was believed anyway."""
+
+
+@dataclass(frozen=True)
+class UndoRecord:
+    """What it takes to take back somebody's last answer."""
+
+    question: int
+    label: Label | None
+    """What was answered; None for "cannot tell"."""
+    used: bool
+    """Whether the learner has used it, so that a round must be opened again."""
+    round: int
+    """Number of the round that is open afterwards."""
+    withdrawn: int
+    """Questions asked since that nobody has answered: they are taken off everybody's desk."""
+    kept: int
+    """Questions asked since that are answered: the answers stay."""
+    forgotten: int
+    """Pseudo-labels that the learner forgets, and works out again."""
+    text: str
+    """For people: one or two sentences."""
+
+
+JobKind = Literal["fit", "prepare", "advance", "finish"]
 JobState = Literal["waiting", "running", "done", "failed"]
 
 
@@ -240,6 +340,7 @@ class JobRecord:
     state: JobState
     adaptation: int | None
     pool: int | None
+    agent: int | None
     attempt: int
     """How often it was begun."""
     failures: int

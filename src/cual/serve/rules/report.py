@@ -33,7 +33,8 @@ def report(
     )
     if drawn:
         note = (
-            "Scores of the samples still unlabelled; what lies right of the line, T_inner, is probably novel."
+            "How unlike everything known the samples without a label are; what lies right of the line "
+            "(T_inner in the paper) is probably novel."
         )
         body += page.section("Scores", f"<p class=note>{note}</p>{page.grid(drawn)}")
     many = f"All {len(ledger)} questions with score, zone and answer"
@@ -53,7 +54,7 @@ def _cards(adaptation: AdaptationRecord, history: Sequence[Row]) -> str:
         f'<div style="border-left-color: var(--{colour})">{_text(what)}<b>{_text(value)}</b></div>'
         for what, value, colour in cards
     )
-    ended = f" The loop ended because {_text(adaptation.ended)}." if adaptation.ended else ""
+    ended = f" {_text(adaptation.status)}" if adaptation.ended else ""
     ahead = f" {_text(adaptation.outlook)}" if adaptation.outlook else ""
     return f"<div class=cards>{drawn}</div><p class=note>New classes: {_text(new)}.{ended}{ahead}</p>"
 

@@ -5,8 +5,7 @@ The worker writes it beside the saved adaptation; the page only reads it, so nob
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +13,10 @@ import sqlalchemy as sa
 import torch
 
 from cual import storage
-from cual.errors import BadOption, Conflict, NotFound
-from cual.loop import events as loop_events
+from cual.errors import NotFound
 from cual.loop.adaptation import Adaptation
-from cual.serve.rules import adaptations, audit
-from cual.serve.rules.checks import needs
-from cual.serve.rules.records import Person, Role
-from cual.serve.storage import events
+from cual.loop.state import State
+from cual.serve.rules import adaptations
 from cual.serve.storage import tables as db
 from cual.serve.storage.home import Home
 from cual.types import AnyArray, IntArray, Label, Row
@@ -31,6 +27,12 @@ MAP = "map.safetensors"
 SHOWN = 5000
 """Samples on a map at most."""
 KEPT = 8
+EXPLAINED = 500
+"""Of what is believed, samples of which it is kept what they are most like."""
+
+
+Alike = tuple[Label, float, int | None]
+"""A class, the cosine to its most alike known sample, and the row of that where it is one of the pool."""
 
 
 @dataclass(frozen=True)
@@ -45,27 +47,61 @@ class View:
     """Class of the pseudo-label, an index of `names`; -1 where there is none."""
     doubts: AnyArray
     samples: dict[int, Label]
-    """Ids of the rows that are believed."""
+    """Ids of the rows that are believed, would be, or were rejected."""
+    margins: AnyArray
+    """By how much the class beats the others (`Adaptation.margins`): the lowest are the most doubtful."""
+    provisional: AnyArray
+    """Where it would be believed if nobody were asked any more."""
+    scores: AnyArray
+    """When the sample was scored last."""
+    alike: dict[int, list[Alike]]
+    """Of rows that people are likely to look at, the most alike known sample of a few classes."""
 
 
 def write(folder: Path, task: Adaptation) -> None:
     """Leave what `read` gives in the folder of a saved adaptation."""
     n = len(task.pool)
-    zones = np.full(n, -1, np.int8)
+    zones, scores = np.full(n, -1, np.int8), np.zeros(n, np.float32)
     for round_ in task.rounds:
-        zones[round_.rows] = round_.zones
+        zones[round_.rows], scores[round_.rows] = round_.zones, round_.scores
+    labels, doubt_of, foreseen = _reviewable(task)
     names: dict[Label, int] = {}
     believed, doubts = np.full(n, -1, np.int64), np.zeros(n, np.float32)
-    row_of = {sample: row for row, sample in enumerate(task.pool.ids)}
-    doubt_of = task.doubts
-    samples: dict[int, Label] = {}
-    for sample, label in task.pseudo_labels.items():
-        row = row_of[sample]
-        believed[row] = names.setdefault(label, len(names))
-        doubts[row], samples[row] = doubt_of[sample], sample
-    body = {"names": list(names), "history": task.history, "samples": [[r, s] for r, s in samples.items()]}
-    arrays = {"zones": zones, "believed": believed, "doubts": doubts}
+    margins, provisional = np.zeros(n, np.float32), np.zeros(n, np.bool_)
+    rows = task.pool.ids.rows_of(labels)
+    believed[rows] = [names.setdefault(label, len(names)) for label in labels.values()]
+    doubts[rows] = [doubt_of.get(sample, 1.0) for sample in labels]
+    margins[rows] = list(task.margins(labels).values())
+    provisional[rows] = [sample in foreseen for sample in labels]
+    looked_at = np.concatenate([task.pool.ids.rows_of(task.state.questions), _doubtful(rows, margins)])
+    body = {
+        "names": list(names),
+        "history": task.history,
+        "samples": [[row, sample] for row, sample in zip(rows.tolist(), labels, strict=True)],
+        "alike": [[row, alike] for row, alike in task.alike(np.unique(looked_at)).items()],
+    }
+    arrays = {"zones": zones, "believed": believed, "doubts": doubts, "margins": margins, "scores": scores}
+    arrays["provisional"] = provisional.astype(np.int8)
     storage.write(folder / FILE, "view", body, {k: torch.from_numpy(v) for k, v in arrays.items()})
+
+
+def _reviewable(task: Adaptation) -> tuple[dict[Label, Label], dict[Label, float], set[Label]]:
+    """What people may review, how doubtful it is, and what of it is provisional. What they rejected stays."""
+    foreseen, believed = task.foreseen, task.pseudo_labels
+    known = set(task.state.numbered.names)
+    rejected = {
+        sample: verdict.of
+        for sample, verdict in task.state.verdicts.items()
+        if not verdict.right and verdict.of in known and sample not in task.state.questions
+    }
+    labels = {**rejected, **foreseen.labels, **believed}
+    provisional = {sample for sample in labels if sample not in task.state.pseudo_labels}
+    return labels, foreseen.doubts | task.doubts, provisional
+
+
+def _doubtful(rows: IntArray, margins: AnyArray) -> IntArray:
+    """The most doubtful of some rows."""
+    return rows[np.argsort(margins[rows], kind="stable")[:EXPLAINED]]
 
 
 class Views:
@@ -80,14 +116,15 @@ class Views:
         """The view after the last step that was committed; None before the first."""
         for _ in range(10):
             with self._home.database.reading() as connection:
-                folder = adaptations.get(connection, adaptation).folder
+                task = adaptations.get(connection, adaptation)
+            folder: str | None = task.folder
             if folder is None:
                 return None
             key = (adaptation, folder)
             with self._lock:
                 if key in self._kept:
                     self._kept.move_to_end(key)
-                    return self._kept[key]
+                    return _until(self._kept[key], task.round)
             try:
                 view = _read(self._home.adaptation_folder(adaptation) / folder / FILE)
             except FileNotFoundError:  # the worker has gone on and removed it since
@@ -96,8 +133,16 @@ class Views:
                 self._kept[key] = view
                 while len(self._kept) > KEPT:
                     self._kept.popitem(last=False)
-            return view
+            return _until(view, task.round)
         raise NotFound(f"what the learner left of adaptation {adaptation} is gone; restore a backup")
+
+
+def _until(view: View, round: int) -> View:
+    """Without rounds that were taken back since: somebody opened an earlier one again."""
+    if len(view.history) <= round + 1:
+        return view
+    samples = {row: sample for row, sample in view.samples.items() if not view.provisional[row]}
+    return replace(view, history=view.history[: round + 1], samples=samples)
 
 
 def _read(file: Path) -> View:
@@ -105,7 +150,14 @@ def _read(file: Path) -> View:
     with storage.rebuilding(file):
         samples = {int(row): sample for row, sample in body["samples"]}
         zones, believed, doubts = (tensors[k].numpy() for k in ("zones", "believed", "doubts"))
-        return View(tuple(body["names"]), body["history"], zones, believed, doubts, samples)
+        nothing = torch.zeros(len(zones))  # views of earlier releases know less
+        margins = tensors["margins"].numpy() if "margins" in tensors else -doubts
+        provisional, scores = (tensors.get(k, nothing).numpy() for k in ("provisional", "scores"))
+        alike = {int(row): [(a[0], a[1], a[2]) for a in most] for row, most in body.get("alike", [])}
+        names, history = tuple(body["names"]), body["history"]
+        return View(
+            names, history, zones, believed, doubts, samples, margins, provisional.astype(bool), scores, alike
+        )
 
 
 def scores(view: View | None, round: int | None = None) -> Row:
@@ -126,48 +178,42 @@ def scores(view: View | None, round: int | None = None) -> Row:
 
 
 def pseudo_labels(home: Home, adaptation: int, view: View | None, label: Label | None = None) -> list[Row]:
-    """What is believed without asking, most doubtful first, with what people said of it."""
+    """What is believed without asking, or would be, most doubtful first, with what people said of it."""
     if view is None:
         return []
     with home.database.reading() as connection:
         state = home.states.of(connection, adaptation)
-    vouched = state.vouched
+    vouched, ever = state.vouched, state.pseudo_labels
     rows: list[Row] = []
     for row, sample in view.samples.items():
         name = view.names[int(view.believed[row])]
-        if name in vouched and (label is None or name == label):
-            doubt = float(view.doubts[row])
-            right = state.verdicts.get(sample)
-            verdict = None if right is None else "confirm" if right else "reject"
-            rows.append({"sample": sample, "row": row, "label": name, "doubt": doubt, "verdict": verdict})
-    return sorted(rows, key=lambda r: (-r["doubt"], r["row"]))
+        question, provisional = state.questions.get(sample), bool(view.provisional[row])
+        asked = question is not None and not question.unasked
+        standing = (provisional or sample in ever) and name in vouched and not asked
+        if standing and (label is None or name == label):
+            rows.append(
+                {
+                    "sample": sample,
+                    "row": row,
+                    "label": name,
+                    "doubt": float(view.doubts[row]),
+                    "margin": float(view.margins[row]),
+                    "provisional": provisional,
+                    **_said(state, sample, name),
+                }
+            )
+    return sorted(rows, key=lambda r: (r["margin"], r["row"]))
 
 
-def review(home: Home, adaptation: int, person: Person, verdicts: Mapping[int, str], view: View | None) -> None:
-    """Confirm pseudo-labels, or send them back to the pool; the learner is told at its next step."""
-    needs(person, Role.annotator)
-    for verdict in verdicts.values():
-        if verdict not in ("confirm", "reject"):
-            raise BadOption(f"a verdict is confirm or reject, not {verdict!r}")
-    with home.database.writing() as connection:
-        task = adaptations.locked(connection, adaptation)
-        adaptations.check_going(task)
-        if task.state == "failed":
-            raise Conflict(f"adaptation {adaptation} has failed; try again first")
-        before = home.states.of(connection, adaptation).verdicts
-        new: dict[bool, list[Label]] = {True: [], False: []}
-        for row, verdict in verdicts.items():
-            if view is None or row not in view.samples:
-                raise NotFound(f"row {row} of the pool has no pseudo-label")
-            sample, right = view.samples[row], verdict == "confirm"
-            if before.get(sample) is not right:
-                new[right].append(sample)
-        judged = [loop_events.judged(samples, right, person.id) for right, samples in new.items() if samples]
-        if judged:
-            events.append(connection, adaptation, judged)
-            adaptations.changed(connection, task)
-            details = {"confirmed": len(new[True]), "rejected": len(new[False])}
-            audit.write(connection, person, "review", "adaptation", adaptation, **details)
+def _said(state: State, sample: Label, name: Label) -> Row:
+    """What people said of it that is believed to be `name`: a verdict, and what it is instead."""
+    answer = state.answers.get(sample)
+    if answer is not None:
+        return {"verdict": "correct", "instead": answer}
+    verdict = state.verdicts.get(sample)
+    if verdict is None or (verdict.right and verdict.of not in (None, name)):
+        return {"verdict": None, "instead": None}
+    return {"verdict": "confirm" if verdict.right else "reject", "instead": verdict.instead}
 
 
 def map_of(home: Home, adaptation: int, view: View | None) -> Row:

@@ -12,8 +12,26 @@ from cual.agent import Agent
 from cual.data.labels import Answer
 from cual.data.pool import Pool
 from cual.errors import Conflict
-from cual.serve.rules import adaptations, agents, audit, earlier, jobs, ledger, pools, questions, report, views
+from cual.export import Labels
+from cual.serve.rules import (
+    adaptations,
+    agents,
+    audit,
+    earlier,
+    exports,
+    founding,
+    jobs,
+    ledger,
+    lending,
+    pools,
+    questions,
+    report,
+    undoing,
+    views,
+)
 from cual.serve.rules.checks import needs
+from cual.serve.rules.inventory import OfInventory
+from cual.serve.rules.labelling import OfClasses
 from cual.serve.rules.pools import Pictures
 from cual.serve.rules.records import (
     OPERATOR,
@@ -25,15 +43,20 @@ from cual.serve.rules.records import (
     PoolRecord,
     QuestionRecord,
     Role,
+    UndoRecord,
     VersionRecord,
 )
+from cual.serve.rules.reviewing import OfReviews
+from cual.serve.rules.running import OfAdaptations
+from cual.serve.rules.sources import TableColumns
+from cual.serve.rules.teamwork import OfTeams
 from cual.serve.storage import backup, restoring
 from cual.serve.storage.database import Database
 from cual.serve.storage.home import Home, empty_uploads, open_home
-from cual.types import Label, Row
+from cual.types import Row
 
 
-class Workspace:
+class Workspace(OfClasses, OfReviews, OfAdaptations, OfInventory, OfTeams):
     """Agents, pools, adaptations, questions and answers. Made by `open`."""
 
     def __init__(self, home: Home) -> None:
@@ -57,7 +80,7 @@ class Workspace:
         database
             URL of the database; an SQLite file in the folder by default.
         roots
-            Folders from which pools may be read.
+            Folders from which agents and pools may be made.
         lend_seconds
             How long a question stays with one person.
         """
@@ -75,7 +98,7 @@ class Workspace:
 
     @property
     def uploads(self) -> Path:
-        """Where to receive files; `add_pool` takes them from here."""
+        """Where to receive files; `add_pool` and `make_agent` take them from here."""
         return self.home.uploads
 
     def empty_uploads(self) -> None:
@@ -126,6 +149,7 @@ class Workspace:
         person: Person,
         pictures: Pictures | None = None,
         texts: Sequence[str] | None = None,
+        columns: TableColumns | None = None,
     ) -> PoolRecord:
         """Add a pool, which a worker makes ready.
 
@@ -138,65 +162,37 @@ class Workspace:
             Whose encoder makes, or made, the features.
         pictures, texts
             What to show of each row of a `Pool`: (n, height, width[, 3]) uint8, or PIL images or bytes; texts.
+        columns
+            Columns of a table of text, where they are not called as usual.
         """
-        return pools.add(self.home, name, source, agent, self.load_agent(agent), person, pictures, texts)
+        loaded = self.load_agent(agent)
+        return pools.add(self.home, name, source, agent, loaded, person, pictures, texts, columns)
 
-    def picture(self, pool: int, row: int) -> Path:
-        """The WebP file of a row; `NotFound` where it has none."""
-        return pools.picture(self.home, pool, row)
+    def picture(self, pool: int, row: int, large: bool = False) -> Path:
+        """The WebP file of a row, `large` where there is such a one; `NotFound` where it has none."""
+        return pools.picture(self.home, pool, row, large)
 
     def text(self, pool: int, row: int) -> str:
         """The text of a row; `NotFound` where it has none."""
         return pools.text(self.home, pool, row)
 
-    def delete_pool(self, pool: int, person: Person) -> None:
-        """Remove a pool and its files; `Conflict` while an adaptation needs it."""
-        pools.delete(self.home, pool, person)
+    def set_guidelines(self, pool: int, text: str, person: Person) -> PoolRecord:
+        """Tell those who label a pool what they should know: plain text."""
+        return pools.set_guidelines(self.home, pool, text, person)
 
     def skipped(self, pool: int) -> list[dict[str, str]]:
         """Items of a pool that could not be read: ``source`` and ``reason``."""
         return pools.skipped(self.home, pool)
 
-    # -- adaptations -------------------------------------------------------------------------------------------
-
-    def adaptations(self) -> list[AdaptationRecord]:
-        """The latest first."""
-        return adaptations.every(self.home)
-
-    def adaptation(self, adaptation: int) -> AdaptationRecord:
-        return adaptations.one(self.home, adaptation)
-
-    def start(self, agent: int, pool: int, budget: float | int, person: Person) -> AdaptationRecord:
-        """Adapt the agent's current version; `budget` is a share of the pool (float) or a number of labels."""
-        version = self.agent(agent).version
-        loaded = self.load_agent(agent, version)
-        return adaptations.start(self.home, agent, loaded, version, pool, budget, person)
-
-    def stop(self, adaptation: int, person: Person) -> AdaptationRecord:
-        """Ask no more questions."""
-        return adaptations.stop(self.home, adaptation, person)
-
-    def finish(self, adaptation: int, person: Person) -> AdaptationRecord:
-        """Have the next version made, once the loop is over (state "review")."""
-        return adaptations.finish(self.home, adaptation, person)
-
-    def drop(self, adaptation: int, person: Person) -> AdaptationRecord:
-        """Give it up."""
-        return adaptations.drop(self.home, adaptation, person)
-
-    def retry(self, adaptation: int, person: Person) -> AdaptationRecord:
-        """Try again after a failure."""
-        return adaptations.retry(self.home, adaptation, person)
-
     # -- questions ---------------------------------------------------------------------------------------------
 
     def lend(self, adaptation: int, person: Person, n: int) -> list[QuestionRecord]:
         """Up to `n` open questions: those lent to the person already, then free ones, most useful first."""
-        return questions.lend(self.home, adaptation, person, n)
+        return lending.lend(self.home, adaptation, person, n)
 
     def pass_on(self, adaptation: int, person: Person, question_ids: Sequence[int]) -> None:
         """Leave questions to somebody else; the person gets them again when nothing else is left."""
-        questions.pass_on(self.home, adaptation, person, question_ids)
+        lending.pass_on(self.home, adaptation, person, question_ids)
 
     def answer(
         self, adaptation: int, person: Person, answers: Mapping[int, Answer], grace: float = 0
@@ -210,9 +206,19 @@ class Workspace:
         """
         return questions.answer(self.home, adaptation, person, answers, grace)
 
-    def undo(self, adaptation: int, person: Person) -> QuestionRecord:
-        """Take back the person's last answer; `Conflict` once the learner uses it: correct it then."""
-        return questions.undo(self.home, adaptation, person)
+    def undo(self, adaptation: int, person: Person, reopen: bool = False) -> QuestionRecord:
+        """Take back the person's last answer.
+
+        Parameters
+        ----------
+        reopen
+            Also once the learner has used it: its round is opened again, at the price that `undo_cost` tells.
+        """
+        return undoing.undo(self.home, adaptation, person, reopen)
+
+    def undo_cost(self, adaptation: int, person: Person) -> UndoRecord:
+        """What `undo` would come to."""
+        return undoing.cost(self.home, adaptation, person)
 
     def questions(
         self,
@@ -250,19 +256,32 @@ class Workspace:
         view = self._views.get(adaptation)
         return [] if view is None else list(view.history)
 
-    def pseudo_labels(self, adaptation: int, label: Label | None = None) -> list[Row]:
-        """What is believed without asking: ``sample, row, label, doubt, verdict``, most doubtful first."""
-        return views.pseudo_labels(self.home, adaptation, self._views.get(adaptation), label)
-
-    def review(self, adaptation: int, person: Person, verdicts: Mapping[int, str]) -> None:
-        """Say "confirm" or "reject" of pseudo-labels, by the row of the pool."""
-        views.review(self.home, adaptation, person, verdicts, self._views.get(adaptation))
-
     def report(self, adaptation: int) -> str:
         """What happened, as one self-contained HTML page."""
         record = self.adaptation(adaptation)
         agent, pool = self.agent(record.agent), self.pool(record.pool)
         return report.report(record, agent, pool, self.history(adaptation), self.ledger(adaptation))
+
+    def export(
+        self,
+        person: Person,
+        adaptation: int | None = None,
+        agent: int | None = None,
+        everything: bool = False,
+        format: str = "csv",
+    ) -> Labels:
+        """Label rows, to be written by one of `cual.export.formats`; that they are taken is written down.
+
+        Parameters
+        ----------
+        adaptation, agent
+            Only of this adaptation, or of all of this agent; else of all that were not dropped.
+        everything
+            Also what does not count: what was corrected, overruled or rejected.
+        format
+            Into which they will be written.
+        """
+        return exports.export(self.home, self._views, person, adaptation, agent, everything, format)
 
     # -- the service itself ------------------------------------------------------------------------------------
 
@@ -279,6 +298,8 @@ class Workspace:
         failed = jobs.one(self.home, job)
         if failed.state != "failed":
             raise Conflict(f"job {job} has not failed: it is {failed.state}")
+        if failed.agent is not None:
+            return jobs.one(self.home, founding.retry(self.home, failed.agent, person))
         if failed.pool is not None:
             return jobs.one(self.home, pools.retry(self.home, failed.pool, person))
         assert failed.adaptation is not None

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import re
 import tempfile
 import zipfile
@@ -17,6 +16,7 @@ from cual.errors import Conflict
 from cual.serve.storage import migrations
 from cual.serve.storage import tables as db
 from cual.serve.storage.home import Home, link
+from cual.storage import replacing
 from cual.types import Row
 
 FORMAT = 1
@@ -27,11 +27,11 @@ LEFT_OUT = ("sessions", "cual_schema")
 """Tables that are not kept: who is signed in, and what the database itself knows."""
 _NAMES = (
     r"workspace\.json",
-    r"agents/\d{1,9}/\d{1,9}\.agent",
+    r"agents/\d{1,9}/(\d{1,9}\.agent|skipped\.json)",
     r"pools/\d{1,9}/(features\.safetensors|map\.safetensors|texts\.jsonl|texts\.npy|skipped\.json)",
     r"pools/\d{1,9}/features/(manifest\.json|skipped\.csv|\d{6,9}\.(npy|json))",
-    r"pools/\d{1,9}/pictures/\d{1,9}\.webp",
-    r"pools/\d{1,9}/source(/(?!\.{1,2}(/|$))[^/\\\x00-\x1f]{1,255}){1,20}",
+    r"pools/\d{1,9}/pictures/\d{1,9}(-large)?\.webp",
+    r"(agents|pools)/\d{1,9}/source(/(?!\.{1,2}(/|$))[^/\\\x00-\x1f]{1,255}){1,20}",
     r"adaptations/\d{1,9}/\d{1,9}-\d{1,9}/(agent|pool|state|view|cache)\.safetensors",
 )
 ALLOWED = re.compile(rf"files/({'|'.join(_NAMES)})")
@@ -44,23 +44,13 @@ def write(home: Home, path: Path) -> Path:
     """Write a backup of everything, as it is at one moment. Others go on working meanwhile."""
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # for the owner's eyes only
-    try:
-        with os.fdopen(handle, "wb") as file:
-            for _ in range(TRIES):
-                with tempfile.TemporaryDirectory(dir=home.uploads, prefix="backup-") as snapshot:
-                    if _snapshot(home, Path(snapshot)):
-                        _pack(Path(snapshot), file)
-                        break
-            else:
-                raise Conflict("the workspace changes too quickly for a backup; try again later")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
-    except BaseException:
-        Path(unfinished).unlink(missing_ok=True)
-        raise
-    return path
+    with replacing(path, private=True) as file:
+        for _ in range(TRIES):
+            with tempfile.TemporaryDirectory(dir=home.uploads, prefix="backup-") as snapshot:
+                if _snapshot(home, Path(snapshot)):
+                    _pack(Path(snapshot), file)
+                    return path
+        raise Conflict("the workspace changes too quickly for a backup; try again later")
 
 
 def _snapshot(home: Home, snapshot: Path) -> bool:
@@ -84,13 +74,15 @@ def _snapshot(home: Home, snapshot: Path) -> bool:
             return False
     for part in lasting:
         _link(home.folder / part, snapshot / "files" / part)
-    with home.database.reading() as connection:  # files of a pool are removed only after its row
+    with home.database.reading() as connection:  # files are removed only after their row, or once it says so
         return set(lasting) <= set(_lasting(connection))
 
 
 def _passing(connection: Connection) -> Iterator[str]:
-    """Files and folders that a worker will remove some time. A pool in the making is made anew of what came."""
-    p, a = db.pools.c, db.adaptations.c
+    """Files and folders that a worker will remove some time. What is half made is made anew of what came."""
+    g, p, a = db.agents.c, db.pools.c, db.adaptations.c
+    for agent in connection.execute(sa.select(g.id).where(g.state == "preparing").order_by(g.id)).scalars():
+        yield f"agents/{agent}/source"
     for pool in connection.execute(sa.select(p.id).where(p.state == "preparing").order_by(p.id)).scalars():
         yield from (f"pools/{pool}/{name}" for name in ("features.safetensors", *_TEXTS, "source"))
     for row in connection.execute(sa.select(a.id, a.folder).where(a.folder.is_not(None)).order_by(a.id)):
@@ -100,9 +92,11 @@ def _passing(connection: Connection) -> Iterator[str]:
 def _lasting(connection: Connection) -> Iterator[str]:
     """Files and folders that never change as long as a row names them."""
     yield "workspace.json"
-    v, p = db.versions.c, db.pools.c
-    for row in connection.execute(sa.select(v.agent, v.number)):
+    g, v, p = db.agents.c, db.versions.c, db.pools.c
+    there = sa.select(v.agent, v.number).join_from(db.versions, db.agents, g.id == v.agent)
+    for row in connection.execute(there.where(g.state == "ready")):
         yield f"agents/{row.agent}/{row.number}.agent"
+        yield f"agents/{row.agent}/skipped.json"
     for pool in connection.execute(sa.select(p.id).where(p.state == "ready")).scalars():
         whole = ("features.safetensors", *_TEXTS, "features", "pictures", "map.safetensors", "skipped.json")
         yield from (f"pools/{pool}/{name}" for name in whole)

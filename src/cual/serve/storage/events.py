@@ -5,7 +5,7 @@ Nothing here decides anything: what events mean is said in `cual.loop.state`.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -49,6 +49,13 @@ def read(connection: Connection, adaptation: int, after: int = 0) -> list[tuple[
     """Events with their ids, in order: all, or those after an id."""
     wanted = sa.select(db.events).where(e.adaptation == adaptation, e.id > after)
     return [(row.id, as_event(row)) for row in connection.execute(wanted.order_by(e.id))]
+
+
+def stream(connection: Connection, adaptation: int, kinds: Sequence[str]) -> Iterator[Row]:
+    """Events of some kinds, in order; few are in memory at a time, for one can be as long as a pool."""
+    wanted = sa.select(db.events).where(e.adaptation == adaptation, e.kind.in_(kinds)).order_by(e.id)
+    for row in connection.execute(wanted.execution_options(yield_per=8)):
+        yield as_event(row)
 
 
 def as_event(row: Any) -> Row:

@@ -30,13 +30,16 @@ class Home:
     database: Database
     id: str
     roots: tuple[Path, ...] = ()
-    """Folders, links resolved, from which pools may be read."""
+    """Folders, links resolved, from which agents and pools may be made."""
     lend_seconds: float = 300
     states: States = field(default_factory=States, compare=False)
     """What the events of adaptations imply."""
 
+    def agent_folder(self, agent: int) -> Path:
+        return self.folder / "agents" / str(int(agent))
+
     def agent_file(self, agent: int, version: int) -> Path:
-        return self.folder / "agents" / str(int(agent)) / f"{int(version)}.agent"
+        return self.agent_folder(agent) / f"{int(version)}.agent"
 
     def pool_folder(self, pool: int) -> Path:
         return self.folder / "pools" / str(int(pool))

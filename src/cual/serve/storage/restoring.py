@@ -11,6 +11,7 @@ import zipfile
 import zlib
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -171,19 +172,30 @@ def _begin_again(connection: Connection) -> None:
 
 def _check_rows(connection: Connection) -> None:
     """Let no row of a backup name a path."""
-    a, p = db.adaptations.c, db.pools.c
+    a = db.adaptations.c
     for folder in connection.execute(sa.select(a.folder).where(a.folder.is_not(None))).scalars():
         if not re.fullmatch(r"\d{1,9}-\d{1,9}", folder):
             raise DamagedFile(f"an adaptation lies in {folder!r}, which cannot be")
-    for row in connection.execute(sa.select(p.id, p.source).where(p.state == "preparing")).all():
+    columns = sa.inspect(connection).get_columns("agents")
+    made_here = any(column["name"] == "source" for column in columns)  # before schema 9 agents came as files
+    for table, owner in ((db.agents, db.jobs.c.agent), (db.pools, db.jobs.c.pool)):
+        if table is db.pools or made_here:
+            _check_sources(connection, table, owner)
+
+
+def _check_sources(connection: Connection, table: sa.Table, owner: sa.Column[Any]) -> None:
+    """Let have failed what was being made of files that only the old place had."""
+    for row in connection.execute(
+        sa.select(table.c.id, table.c.source).where(table.c.state == "preparing")
+    ).all():
         given, upload = row.source.get("given"), row.source.get("upload")
         if not given and not (
             upload and re.fullmatch(r"items|file[.a-z0-9]{0,22}", str(row.source.get("path")))
         ):
             # Whether it may be read from there is for the new place to say.
             failed = {"state": "failed", "error": "it was being read when the backup was made; add it again"}
-            connection.execute(sa.update(db.pools).where(p.id == row.id).values(**failed))
-            connection.execute(sa.delete(db.jobs).where(db.jobs.c.pool == row.id, db.jobs.c.state != "done"))
+            connection.execute(sa.update(table).where(table.c.id == row.id).values(**failed))
+            connection.execute(sa.delete(db.jobs).where(owner == row.id, db.jobs.c.state != "done"))
 
 
 def _row(table: sa.TableClause, line: bytes) -> Row:

@@ -103,6 +103,10 @@ agents = sa.Table(
     Column("method", String(100), nullable=False),
     Column("encoder", Text),
     Column("width", Integer, nullable=False),
+    Column("state", String(20), nullable=False, default="ready"),
+    Column("error", Text),
+    Column("source", Json),  # none: it came as a file
+    Column("skipped", Integer, nullable=False, default=0),
     _made(),
     sqlite_autoincrement=True,
 )
@@ -137,8 +141,29 @@ pools = sa.Table(
     Column("error", Text),
     Column("source", Json, nullable=False),
     Column("skipped", Integer, nullable=False, default=0),
+    Column("guidelines", Text),  # none: nobody has written any
     _made(),
     sqlite_autoincrement=True,
+)
+class_notes = sa.Table(
+    "class_notes",
+    metadata,
+    _key(),
+    Column("agent", ForeignKey("agents.id"), nullable=False),
+    Column("label", Json, nullable=False),
+    Column("description", Text, nullable=False, default=""),
+    Column("colour", String(7)),  # none: nobody has chosen one
+    Column("examples", Json, nullable=False),  # [pool, row], as somebody chose them
+    sa.UniqueConstraint("agent", "label"),
+    sqlite_autoincrement=True,
+)
+class_keys = sa.Table(
+    "class_keys",
+    metadata,
+    Column("person", ForeignKey("people.id"), primary_key=True),
+    Column("agent", ForeignKey("agents.id"), primary_key=True),
+    Column("key", String(1), primary_key=True),
+    Column("label", Json, nullable=False),
 )
 adaptations = sa.Table(
     "adaptations",
@@ -149,6 +174,9 @@ adaptations = sa.Table(
     Column("pool", ForeignKey("pools.id"), nullable=False),
     Column("person", ForeignKey("people.id"), nullable=False),
     Column("budget", Integer, nullable=False),
+    Column("overlap", Integer, nullable=False, default=1, server_default="1"),
+    Column("own_disputes", Boolean, nullable=False, default=False, server_default=sa.false()),
+    Column("gold_share", Double, nullable=False, default=0.0, server_default="0"),
     Column("state", String(20), nullable=False),
     Column("round", Integer, nullable=False, default=-1),
     Column("stopped", Boolean, nullable=False, default=False),
@@ -178,12 +206,14 @@ questions = sa.Table(
     Column("threshold", Double, nullable=False),
     Column("zone", String(20), nullable=False),
     Column("suggestion", Json),
-    Column("lent_to", ForeignKey("people.id")),
+    Column("lent_to", ForeignKey("people.id")),  # of schema 9: what is lent is in `loans`, and nothing here
     Column("lent_until", Moment),
     # An index of what the events say, written with them: `cual.loop.state` decides.
     Column("answered", Boolean, nullable=False, default=False),
     Column("label", Json),
     Column("disagreement", Boolean, nullable=False, default=False),
+    Column("missing", Integer, nullable=False, default=1, server_default="1"),  # people still to be asked
+    Column("cost", Integer, nullable=False, default=0, server_default="0"),
     _made(),
     sa.UniqueConstraint("adaptation", "row"),
     sa.Index("questions_by_round", "adaptation", "round", "position"),
@@ -217,6 +247,39 @@ answers = sa.Table(
     sa.Index("answers_by_person", "adaptation", "person"),
     sqlite_autoincrement=True,
 )
+loans = sa.Table(
+    "loans",
+    metadata,
+    Column("question", ForeignKey("questions.id"), primary_key=True),
+    Column("person", ForeignKey("people.id"), primary_key=True),
+    Column("until", Moment, nullable=False),
+)
+gold = sa.Table(
+    "gold",
+    metadata,
+    _key(),
+    Column("pool", ForeignKey("pools.id"), nullable=False),
+    Column("row", Integer, nullable=False),
+    Column("sample", Json, nullable=False),
+    Column("label", Json, nullable=False),
+    Column("person", ForeignKey("people.id")),  # who says so; none: the operator
+    _made(),
+    sa.UniqueConstraint("pool", "row"),
+    sqlite_autoincrement=True,
+)
+gold_questions = sa.Table(
+    "gold_questions",
+    metadata,
+    _key(),
+    Column("gold", ForeignKey("gold.id"), nullable=False),
+    Column("adaptation", ForeignKey("adaptations.id"), nullable=False),
+    Column("person", ForeignKey("people.id"), nullable=False),
+    Column("label", Json),  # none: not answered yet, or "cannot tell"
+    Column("answered_at", Moment),
+    _made(),
+    sa.UniqueConstraint("gold", "adaptation", "person"),
+    sqlite_autoincrement=True,
+)
 passes = sa.Table(
     "passes",
     metadata,
@@ -242,6 +305,7 @@ jobs = sa.Table(
     Column("kind", String(20), nullable=False),
     Column("adaptation", ForeignKey("adaptations.id"), index=True),
     Column("pool", ForeignKey("pools.id"), index=True),
+    Column("agent", ForeignKey("agents.id"), index=True),
     Column("state", String(20), nullable=False, index=True),
     Column("not_before", Moment, nullable=False, default=now),
     Column("attempt", Integer, nullable=False, default=0),  # who claims it counts it up: the fencing token

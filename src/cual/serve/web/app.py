@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute, Match, Mount
 
 import cual
 from cual.serve.rules.accounts import Accounts
+from cual.serve.rules.agents import ready
 from cual.serve.rules.workspace import Workspace
 from cual.serve.storage import tables as db
 from cual.serve.storage.home import one_row
@@ -19,12 +20,15 @@ from cual.serve.web.api import (
     adaptations,
     agents,
     audit,
+    classes,
+    exports,
     operations,
     people,
     pools,
     predictions,
     questions,
     sessions,
+    teamwork,
 )
 from cual.serve.web.api.common import add_error_handlers
 from cual.serve.web.observing import Metrics, Observe
@@ -84,10 +88,12 @@ def create_app(
     app.state.workspace, app.state.settings, app.state.accounts = workspace, settings, accounts
     app.state.attempts, app.state.cookies, app.state.metrics = attempts, cookies, metrics
     app.state.predictor, app.state.places = predictor, Places(settings.limits)
+    app.state.exports = exports.UnderWay()
     app.state.worker_alive = worker_alive
     add_error_handlers(app)
     # the busiest first
-    for part in (predictions, agents, questions, adaptations, pools, sessions, people, audit, operations):
+    parts = (predictions, agents, questions, adaptations, classes, exports, pools, sessions, people, audit)
+    for part in (*parts, teamwork, operations):
         app.include_router(part.router)
     app.add_api_route("/api/{path:path}", _no_such_route, methods=list(_METHODS), include_in_schema=False)
     if settings.pages:
@@ -110,6 +116,7 @@ def _shape(workspace: Workspace, agent: int, version: int | None) -> Shape:
     asked = asked.where(a.id == agent, v.number == (a.current if version is None else version))
     name = f"agent {agent}" if version is None else f"version {version} of agent {agent}"
     with workspace.database.reading() as link:
+        ready(link, agent)
         row = one_row(link, asked, name)
     return Shape(row.number, row.width, len(row.classes))
 
@@ -136,7 +143,7 @@ def limit_of(path: str, limits: Limits) -> int:
     """
     if path == "/api/agents":
         return limits.agent
-    if path == "/api/pools":
+    if path in ("/api/pools", "/api/agents/from-data"):
         return limits.upload + 1024 * limits.files  # the form around the files; they are counted as they arrive
     if path.startswith("/api/agents/") and path.endswith(("/predict", "/probabilities", "/novelty")):
         return limits.predict

@@ -17,6 +17,16 @@ _SHORTEST_HEADER = 12  # bytes: what a header is and how long
 _LONGEST_HEADER = 16 * 1024  # numpy takes no longer one either
 
 
+def is_npz(path: Path) -> bool:
+    """Whether a zip holds arrays alone, as numpy writes them."""
+    try:
+        with zipfile.ZipFile(path) as packed:
+            names = packed.namelist()
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        return path.suffix == ".npz"
+    return bool(names) and all(name.endswith(".npy") and "/" not in name for name in names)
+
+
 def check_npz(path: Path, limit: int) -> None:
     """Refuse an .npz that would unpack to more than `limit` bytes, or whose arrays claim more than they hold.
 

@@ -18,9 +18,12 @@ from python_multipart.multipart import parse_options_header
 from starlette.concurrency import run_in_threadpool
 
 from cual.errors import BadFile, ForeignFile, TooLarge
+from cual.serve.rules.sources import wanted_members
+from cual.serve.web import arrays
 from cual.serve.web.settings import Limits
 
-FileKind = Literal["picture", "npz", "npy", "text"]
+FileKind = Literal["picture", "zip", "npy", "text"]
+"""A zip may be one of pictures, or arrays: an .npz."""
 _ENOUGH = 16  # bytes that tell all kinds apart
 _PICTURES = {
     b"\xff\xd8\xff": ".jpg",
@@ -32,6 +35,7 @@ _PICTURES = {
     b"MM\0*": ".tif",
     b"RIFF": ".webp",
 }
+_TABLES = (".tsv", ".jsonl")
 _MOST_FIELDS, _LONGEST_FIELD = 16, 10_000
 
 
@@ -39,14 +43,14 @@ def kind_of(start: bytes) -> FileKind | None:
     """What a file is, by its first bytes; None for nothing that is taken here.
 
     >>> kind_of(b"GIF89a..."), kind_of(b"PK\\x03\\x04"), kind_of(b"id,text\\n"), kind_of(b"\\x7fELF\\0")
-    ('picture', 'npz', 'text', None)
+    ('picture', 'zip', 'text', None)
     """
     if start.startswith(b"RIFF"):
         return "picture" if start[8:12] == b"WEBP" else None
     if start.startswith(tuple(_PICTURES)):
         return "picture"
     if start.startswith(b"PK\x03\x04"):
-        return "npz"
+        return "zip"
     if start.startswith(b"\x93NUMPY"):
         return "npy"
     if not start or any(byte < 32 and byte not in b"\t\r\n" for byte in start) or start.startswith(b"%PDF"):
@@ -114,6 +118,41 @@ async def receive_one(chunks: AsyncIterator[bytes], path: Path, limit: int) -> N
             if size > limit:
                 raise TooLarge(f"this takes at most {limit} bytes at once")
             file.write(chunk)
+
+
+def one_source(upload: Upload, folder: Path, limits: Limits) -> Path:
+    """What a form brought: a folder of pictures, or one zip, table or file of features, looked at before."""
+    if not upload.files:
+        raise BadFile("the form has no files")
+    if {file.kind for file in upload.files} == {"picture"}:
+        return folder
+    if len(upload.files) > 1:
+        raise ForeignFile(
+            "send pictures, or one zip of them, or one .npz or .npy of features, or one table of text; "
+            "not several kinds"
+        )
+    file = upload.files[0]
+    if file.kind == "npy":
+        arrays.check_npy(file.path)
+    if file.kind != "zip":
+        return file.path
+    if arrays.is_npz(file.path):
+        arrays.check_npz(file.path, limits.unpacked)
+        return file.path.rename(file.path.with_suffix(".npz"))
+    _check_zip(file.path, limits)
+    return file.path
+
+
+def _check_zip(path: Path, limits: Limits) -> None:
+    """Refuse a zip of too many files, too large ones, or none that is of use. Only its directory is read."""
+    members = wanted_members(path)
+    if len(members) > limits.files:
+        raise TooLarge(f"the zip holds more than {limits.files} files")
+    for member in members:
+        if member.size > limits.picture:
+            raise TooLarge(f"{member.name[:200]!r} in the zip has more than {limits.picture} bytes")
+    if sum(member.size for member in members) > limits.unpacked:
+        raise TooLarge(f"the zip unpacks to more than {limits.unpacked} bytes")
 
 
 class _Form:
@@ -186,7 +225,9 @@ class _Form:
         """Begin to write a file, now that its first bytes say what it is."""
         kind = kind_of(bytes(self._start[:_ENOUGH]))
         if kind is None:
-            raise ForeignFile(f"{self._name!r} is no picture, .npz or CSV file; nothing else is taken here")
+            raise ForeignFile(
+                f"{self._name!r} is no picture, zip, .npz or CSV file; nothing else is taken here"
+            )
         path = self._folder / self._free(_safe(self._name or "", kind, bytes(self._start[:_ENOUGH])))
         self.upload.files.append(File(self._name or "", path, kind))
         self._file = path.open("xb")
@@ -238,12 +279,15 @@ def _bare(name: str) -> str:
 def _safe(name: str, kind: FileKind, start: bytes) -> str:
     """The name under which a file is written: letters, digits and little else, and the suffix of what it is.
 
-    >>> _safe("..", "npz", b""), _safe("île 1.JPEG", "picture", b"GIF89a"), _safe("a;b.php", "text", b"a,b")
-    ('file.npz', 'île 1.gif', 'a_b.csv')
+    >>> _safe("..", "zip", b""), _safe("île 1.JPEG", "picture", b"GIF89a"), _safe("a;b.php", "text", b"a,b")
+    ('file.zip', 'île 1.gif', 'a_b.csv')
     """
-    suffix = {"npz": ".npz", "npy": ".npy", "text": ".csv"}.get(kind) or next(
-        suffix for mark, suffix in _PICTURES.items() if start.startswith(mark)
-    )
+    if kind == "picture":
+        suffix = next(suffix for mark, suffix in _PICTURES.items() if start.startswith(mark))
+    elif kind == "text":
+        suffix = next((known for known in _TABLES if name.lower().endswith(known)), ".csv")
+    else:
+        suffix = f".{kind}"
     stem = name.rpartition(".")[0] or name
     plain = "".join(c if c.isalnum() or c in " -_.()+=@" else "_" for c in stem).strip(" .")
     while len(plain.encode()) > 180:  # bytes of a name that every file system takes, with room for a number

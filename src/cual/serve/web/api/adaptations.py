@@ -28,11 +28,21 @@ _REPORT_POLICY = (
 )
 
 
+Labels = Annotated[StrictInt, Field(ge=1, le=LARGEST_ID)] | Annotated[StrictFloat, Field(gt=0, le=1)]
+"""A whole number is a number of labels, a fraction a share of the pool."""
+
+
 class Start(Body):
     agent: Key
     pool: Key
-    budget: Annotated[StrictInt, Field(ge=1, le=LARGEST_ID)] | Annotated[StrictFloat, Field(gt=0, le=1)]
-    """A whole number is a number of labels, a fraction a share of the pool."""
+    budget: Labels
+    overlap: Annotated[StrictInt, Field(ge=1, le=100)] = 1
+    """How many people each question is put to; every opinion is charged."""
+
+
+class Budget(Body):
+    budget: Labels
+    """In all, not in addition."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +75,18 @@ def adaptations(person: Reader, workspace: InWorkspace) -> list[AdaptationRecord
 @router.post("", status_code=201, responses=problems(404, 409))
 def start(person: Admin, workspace: InWorkspace, new: Start) -> AdaptationRecord:
     """Begin to adapt an agent's current version to a pool."""
-    return workspace.start(new.agent, new.pool, new.budget, person)
+    return workspace.start(new.agent, new.pool, new.budget, person, new.overlap)
 
 
 @router.get("/{id}", responses=problems(404))
 def adaptation(person: Reader, workspace: InWorkspace, id: Id) -> AdaptationRecord:
     return workspace.adaptation(id)
+
+
+@router.post("/{id}/budget", responses=problems(404, 409))
+def raise_budget(person: Admin, workspace: InWorkspace, id: Id, wanted: Budget) -> AdaptationRecord:
+    """Allow more labels in all; questions that have ended, or were stopped, go on."""
+    return workspace.raise_budget(id, wanted.budget, person)
 
 
 @router.post("/{id}/stop", responses=problems(404, 409))

@@ -10,7 +10,8 @@ from pydantic import Field, StrictInt
 
 from cual.agent import Agent
 from cual.errors import CualError, DamagedFile, ForeignFile, NewerFormat
-from cual.serve.rules.records import AgentRecord, VersionRecord
+from cual.serve.rules.records import AgentRecord, DependentsRecord, VersionRecord
+from cual.serve.rules.sources import TableColumns
 from cual.serve.web import uploads
 from cual.serve.web.api.common import (
     LARGEST_ID,
@@ -21,8 +22,11 @@ from cual.serve.web.api.common import (
     InWorkspace,
     Name,
     Reader,
+    Rename,
+    SkippedOut,
     problems,
 )
+from cual.serve.web.api.sending import FromData, Optional, ServerPath, described, sent
 
 router = APIRouter(prefix="/api/agents", tags=["agents"])
 _AGENT_FILE: dict[str, Any] = {
@@ -31,6 +35,33 @@ _AGENT_FILE: dict[str, Any] = {
         "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
     }
 }
+
+
+_FROM_DATA = described(
+    {
+        "encoder": {"type": "string", "maxLength": 200, "default": "", "description": "A built-in one."},
+        "label": {"type": "string", "maxLength": 200, "default": "", "description": "Of a table."},
+    },
+    "One zip with a folder of pictures per class, or one table of text with labels (CSV, TSV, JSON lines), or "
+    "one .npz of labelled features.",
+)
+
+
+class LabelledData(FromData):
+    """Samples with labels, of which an agent is made."""
+
+    encoder: Optional = None
+    """A built-in one; by default the usual one for pictures or for text."""
+    label: Optional = None
+    """The table's column of labels."""
+
+    @property
+    def columns(self) -> TableColumns:
+        return TableColumns(self.text, self.label, self.id)
+
+
+class LabelledPath(LabelledData):
+    path: ServerPath
 
 
 class RollBack(Body):
@@ -57,9 +88,49 @@ async def add_agent(
         return await run_in_threadpool(workspace.add_agent, name, agent, person)
 
 
+@router.post("/from-data", status_code=201, responses=problems(409, 413, 415), openapi_extra=_FROM_DATA)
+async def make_agent(
+    request: Request, person: Admin, workspace: InWorkspace, settings: InSettings
+) -> AgentRecord:
+    """Make an agent of labelled data that is uploaded, or lies under an allowed root. A worker does it."""
+    async with sent(request, workspace, settings.limits, LabelledPath, LabelledData) as (wanted, path):
+        return await run_in_threadpool(
+            workspace.make_agent, wanted.name, path, person, wanted.encoder, wanted.columns
+        )
+
+
+@router.post("/example", status_code=201, responses=problems())
+def make_example(person: Admin, workspace: InWorkspace) -> AgentRecord:
+    """Make the built-in example: an agent that knows five digits, then a pool in which all ten turn up."""
+    return workspace.make_example(person)
+
+
 @router.get("/{id}", responses=problems(404))
 def agent(person: Reader, workspace: InWorkspace, id: Id) -> AgentRecord:
     return workspace.agent(id)
+
+
+@router.patch("/{id}", responses=problems(404))
+def rename_agent(person: Admin, workspace: InWorkspace, id: Id, body: Rename) -> AgentRecord:
+    return workspace.rename_agent(id, body.name, person)
+
+
+@router.delete("/{id}", status_code=204, responses=problems(404, 409))
+def delete_agent(person: Admin, workspace: InWorkspace, id: Id) -> None:
+    """Remove an agent with all its versions. Answers stay. Refused while something is made with it."""
+    workspace.delete_agent(id, person)
+
+
+@router.get("/{id}/dependents", responses=problems(404))
+def dependents(person: Reader, workspace: InWorkspace, id: Id) -> DependentsRecord:
+    """What the agent is needed for."""
+    return workspace.dependents_of_agent(id)
+
+
+@router.get("/{id}/skipped", responses=problems(404))
+def skipped(person: Reader, workspace: InWorkspace, id: Id) -> list[SkippedOut]:
+    """Labelled items that could not be read when the agent was made, and why."""
+    return [SkippedOut(row["source"], row["reason"]) for row in workspace.skipped_of_agent(id)]
 
 
 @router.get("/{id}/versions", responses=problems(404))

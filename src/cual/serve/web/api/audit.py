@@ -1,7 +1,5 @@
 """The audit trail, for administrators: page by page as JSON, or whole as CSV. `rules.audit` writes it."""
 
-import csv
-import io
 import json
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -10,6 +8,7 @@ from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
 from pydantic import AwareDatetime
 
+from cual.export.text import csv_lines
 from cual.serve.rules.records import AuditRecord, Person
 from cual.serve.rules.workspace import Workspace
 from cual.serve.web.api.common import LARGEST_ID, Admin, InWorkspace, problems
@@ -62,10 +61,10 @@ def audit_csv(
 
 
 def _pages(workspace: Workspace, person: Person, **wanted: Any) -> Iterator[str]:
-    yield _lines([list(_COLUMNS)])
+    yield csv_lines([_COLUMNS])
     before = None
     while rows := workspace.audit(person, **wanted, before=before, n=_AT_ONCE):
-        yield _lines([_cells(row) for row in rows])
+        yield csv_lines([_cells(row) for row in rows])
         before = rows[-1].id
 
 
@@ -73,18 +72,3 @@ def _cells(row: AuditRecord) -> list[str]:
     details = json.dumps(row.details, ensure_ascii=False)
     thing = "" if row.thing is None else str(row.thing)
     return [str(row.id), row.at.isoformat(), row.person, row.action, row.kind, thing, details]
-
-
-def _lines(rows: list[list[str]]) -> str:
-    """
-    >>> _lines([["1", "=HYPERLINK(1)"]])
-    "1,'=HYPERLINK(1)\\r\\n"
-    """
-    text = io.StringIO()
-    csv.writer(text).writerows([_harmless(cell) for cell in row] for row in rows)
-    return text.getvalue()
-
-
-def _harmless(cell: str) -> str:
-    """What people have typed as a spreadsheet shows it, and never as a formula."""
-    return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
 from fastapi import Depends, FastAPI, Path, Request
@@ -64,6 +65,18 @@ def _named(text: str) -> str:
 
 
 Name = Annotated[StrictStr, AfterValidator(_named)]
+
+
+class Rename(Body):
+    name: Name
+
+
+@dataclass(frozen=True)
+class SkippedOut:
+    """An item that could not be read."""
+
+    source: str
+    reason: str
 
 
 def may(role: Role) -> Callable[[Request], Awaitable[Person]]:

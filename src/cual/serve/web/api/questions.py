@@ -8,7 +8,7 @@ from pydantic import Field, StrictInt
 
 from cual.data.labels import SKIP
 from cual.errors import NotFound
-from cual.serve.rules.records import AdaptationRecord, QuestionRecord
+from cual.serve.rules.records import AdaptationRecord, NamingRecord, QuestionRecord, UndoRecord
 from cual.serve.web.api.common import (
     LARGEST_ID,
     Annotator,
@@ -49,8 +49,17 @@ class Settle(Body):
 
 
 class Reviews(Body):
-    reviews: Annotated[dict[NumberKey, Literal["confirm", "reject"]], Field(max_length=MOST_AT_ONCE)]
-    """By the sample's row in the pool."""
+    reviews: Annotated[dict[NumberKey, Literal["confirm", "reject"] | None], Field(max_length=MOST_AT_ONCE)]
+    """By the sample's row in the pool; null takes back what was said of it."""
+
+
+class Classes(Body):
+    classes: Annotated[dict[NumberKey, LabelIn], Field(max_length=1000)]
+    """What samples are, by their rows in the pool."""
+
+
+class Withdrawn(Body):
+    rows: Annotated[list[Annotated[StrictInt, Field(ge=0, le=LARGEST_ID)]], Field(max_length=1000)]
 
 
 @dataclass(frozen=True)
@@ -61,7 +70,14 @@ class PseudoLabel:
     row: int
     label: Label
     doubt: float
-    verdict: Literal["confirm", "reject"] | None
+    """0 … 1."""
+    margin: float
+    """By how much the class beats the others: the lowest are the most doubtful."""
+    provisional: bool
+    """Whether it would be believed if nobody were asked any more; else it is."""
+    verdict: Literal["confirm", "reject", "correct"] | None
+    instead: Label | None
+    """What somebody said it is."""
 
 
 @router.get("/questions", responses=problems(404))
@@ -97,9 +113,22 @@ def answer(person: Annotator, workspace: InWorkspace, id: Id, body: Answers) -> 
 
 
 @router.post("/undo", responses=problems(404, 409))
-def undo(person: Annotator, workspace: InWorkspace, id: Id) -> QuestionRecord:
-    """Take back one's last answer, while the learner has not used it."""
-    return workspace.undo(id, person)
+def undo(
+    person: Annotator,
+    workspace: InWorkspace,
+    id: Id,
+    reopen: Annotated[
+        bool, Query(description="Also if the learner has used it: its round is reopened.")
+    ] = False,
+) -> QuestionRecord:
+    """Take back one's last answer, as long as nothing was finished."""
+    return workspace.undo(id, person, reopen)
+
+
+@router.get("/undo", responses=problems(404, 409))
+def undo_cost(person: Annotator, workspace: InWorkspace, id: Id) -> UndoRecord:
+    """What taking back one's last answer would come to."""
+    return workspace.undo_cost(id, person)
 
 
 @router.post("/settle", responses=problems(404, 409))
@@ -127,5 +156,17 @@ def pseudo_labels(
 
 @router.post("/reviews", status_code=204, responses=problems(404, 409))
 def review(person: Annotator, workspace: InWorkspace, id: Id, body: Reviews) -> None:
-    """Confirm pseudo-labels, or reject them, which sends the samples back to the pool."""
+    """Confirm pseudo-labels, reject them, which sends the samples back to the pool, or take that back."""
     workspace.review(id, person, {int(row): verdict for row, verdict in body.reviews.items()})
+
+
+@router.post("/classes", responses=problems(404, 409))
+def name_classes(person: Annotator, workspace: InWorkspace, id: Id, body: Classes) -> NamingRecord:
+    """Say what samples are that something else is believed of: answers, charged while the budget has room."""
+    return workspace.name_classes(id, person, {int(row): label for row, label in body.classes.items()})
+
+
+@router.post("/classes/withdraw", status_code=204, responses=problems(404, 409))
+def withdraw_classes(person: Annotator, workspace: InWorkspace, id: Id, body: Withdrawn) -> None:
+    """Take back such classes, while the learner has not used them."""
+    workspace.withdraw_classes(id, person, body.rows)

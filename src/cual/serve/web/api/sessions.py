@@ -1,40 +1,25 @@
 """Signing in and out, and who is signed in. What a session is, `cual.serve.rules.accounts` knows."""
 
 from dataclasses import dataclass
-from html import escape
 from typing import Annotated
 
 from fastapi import APIRouter, Form, Request, Response
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import RedirectResponse
 from pydantic import Field, StrictStr
 
 from cual.errors import NotAllowed
 from cual.serve.rules.accounts import AT_MOST, Accounts
 from cual.serve.rules.records import Role
 from cual.serve.rules.secrets import Visitor
+from cual.serve.rules.sentences import said
 from cual.serve.web.api.common import Body, Reader, problems
+from cual.serve.web.page.sign_in import going_on, sign_in_page
 from cual.serve.web.security.attempts import Attempts
 from cual.serve.web.security.middleware import CLIENT, too_many
 from cual.serve.web.security.visitors import csrf_of, person_of, session_of
 from cual.serve.web.settings import Settings
 
 router = APIRouter(tags=["sessions"])
-
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Sign in · cual</title>
-<meta name="viewport" content="width=device-width, initial-scale=1">{head}
-<style>
-:root {{ color-scheme: light dark; font: 1.1rem/1.5 system-ui, sans-serif }}
-body {{ max-width: 32rem; margin: 12vh auto; padding: 0 1rem }}
-input, button {{ font: inherit; padding: .4rem .6rem; width: 100%; box-sizing: border-box; margin-top: .5rem }}
-</style></head><body><main><h1>cual</h1>{body}</main></body></html>
-"""
-_FORM = """<p role="{role}">{text}</p>
-<form method="post" action="/sign-in"><label for="token">Token, or the whole address</label>
-<input id="token" name="token" type="password" autocomplete="off" required maxlength="500">
-<button type="submit">Sign in</button></form>
-"""
-_HOW = "Open the address that the terminal printed, or ask an administrator for one: each works once."
 
 
 @dataclass(frozen=True)
@@ -56,7 +41,7 @@ class SignIn(Body):
 def sign_in_by_link(request: Request, token: str = "") -> Response:
     """Exchange the one-time token of an address for a session."""
     if not token:
-        return _page(_FORM.format(role="status", text=_HOW), 200)
+        return sign_in_page(request)
     return _come_in(request, token)
 
 
@@ -101,13 +86,13 @@ def _come_in(request: Request, token: str) -> Response:
         if person_of(request) is not None:  # the address was opened again by whom it has let in
             return RedirectResponse("/", 303)
         text = str(error)
-        return _page(_FORM.format(role="alert", text=escape(text[0].upper() + text[1:] + ".")), 403)
+        return sign_in_page(request, f"{text[0].upper()}{text[1:]}.", 403)
     if isinstance(visitor, Response):
-        return _page(_FORM.format(role="alert", text="Too many attempts. Try again in a minute."), 429, visitor)
+        wait = {"Retry-After": visitor.headers["Retry-After"]}
+        return sign_in_page(request, said("Too many attempts. Try again in a minute."), 429, wait)
     if request.headers.get("sec-fetch-site") == "cross-site":
         # After a link in a mail a browser shows no strict cookie where it is redirected, only where we send it.
-        go_on = '<meta http-equiv="refresh" content="0;url=/">'
-        response: Response = _page('<p><a href="/">Go on</a></p>', 200, head=go_on)
+        response: Response = going_on(request)
     else:
         response = RedirectResponse("/", 303)
     _set_cookies(request, response, *visitor)
@@ -135,8 +120,3 @@ def _set_cookies(request: Request, response: Response, visitor: Visitor, secret:
         response.set_cookie(
             name, value, seconds, path="/", secure=settings.secure, httponly=hidden, samesite="strict"
         )
-
-
-def _page(body: str, status: int, like: Response | None = None, head: str = "") -> Response:
-    wait = {} if like is None else {"Retry-After": like.headers["Retry-After"]}
-    return HTMLResponse(_PAGE.format(head=head, body=body), status, wait)

@@ -13,22 +13,28 @@ from cual.serve.rules.records import AdaptationRecord, AnswerRecord, Person, Que
 from cual.serve.web.page.adaptation_frame import AdaptationPage, adaptation_frame
 from cual.serve.web.page.board import Act, Board, Keys, Tile
 from cual.serve.web.page.class_panel import ClassPanel
-from cual.serve.web.page.elements import El, actions, button
+from cual.serve.web.page.elements import El, actions, armed_box, button
+from cual.serve.web.page.guidelines import Guidelines
 from cual.serve.web.page.help import help_dialog
+from cual.serve.web.page.keymap import CORRECTING
 from cual.serve.web.page.recent import recent
 from cual.serve.web.page.routes import page
+from cual.serve.web.page.texts import tr
 from cual.serve.web.page.viewer import Viewer, asked, complain
 from cual.types import Label
 
 PER_PAGE = 96
-_DISPUTED, _MINE, _OTHERS = "People disagree: choose what counts", "My answers", "Answers of others"
-_VERBS = {"u": "unsure", "c": "back", "a": "all", "?": "help"}
+
+
+def _groups() -> tuple[str, str, str]:
+    """What is in dispute, one's own answers, those of others."""
+    return tr("People disagree: choose what counts"), tr("My answers"), tr("Answers of others")
 
 
 def add_page() -> None:
     @page("/adaptations/{id}/answers")
     async def answers_page(request: Request, id: int) -> None:  # pyright: ignore[reportUnusedFunction]
-        async with adaptation_frame(Viewer.of(request), id, "Answers") as adaptation_page:
+        async with adaptation_frame(Viewer.of(request), id, "/answers") as adaptation_page:
             adaptation_page.poll(Answers(adaptation_page).refresh)
 
 
@@ -42,21 +48,26 @@ class Answers:
         self._shown = PER_PAGE
         self._one_at_a_time = asyncio.Lock()
         may = self._viewer.may(Role.annotator)
-        self._keys = Keys(_VERBS if may else {"?": "help", "c": "back"})
+        verbs = CORRECTING if may else {"?": "help", "F2": "back"}
+        self._keys = Keys(verbs, asking=("answer", "unsure"))
         self._keys.on_act(self._act)
         self._help = help_dialog()
         with El("div", classes="desk"):
             with El("div", classes="stack"):
                 self._empty = El("div", classes="empty stack")
                 with self._empty:
-                    El("h2", "No answers yet")
+                    El("h2", tr("No answers yet"))
                 self._board = Board(texts=self._samples.kind != "pictures")
-                self._more = button("Show more").on("click", self._show_more)
-            with El("aside", classes="panel", data_keys="", aria_label="Correct") as panel:
-                self._classes = ClassPanel(self._keys)
+                self._more = button(tr("Show more")).on("click", self._show_more)
+            with El("aside", classes="panel", data_keys="", aria_label=tr("Correct")) as panel:
+                Guidelines(self._viewer, page.pool)
+                self._classes = ClassPanel(
+                    self._keys, self._viewer.workspace, page.record.agent, self._viewer.person
+                )
+                armed_box()
                 self._note = El("div", classes="note")
-                self._note.say("Choose a tile, then its right class.")
-                actions({"u": "unsure", "a": "all", "c": "back", "?": "help"}, classes="four")
+                self._note.say(tr("Choose a tile, then its right class."))
+                actions(CORRECTING)
             panel.set_visibility(may)
 
     async def refresh(self, record: AdaptationRecord) -> None:
@@ -76,13 +87,12 @@ class Answers:
         texts = await self._samples.words([q.row for q in questions])
         me = self._viewer.person
         tiles = [answer_tile(q, i + 1, len(questions), me) for i, q in enumerate(questions)]
-        order = (_DISPUTED, _MINE, _OTHERS)
-        tiles = [tile for group in order for tile in tiles if tile.group == group]
+        tiles = [tile for group in _groups() for tile in tiles if tile.group == group]
         self._board.show(
             [self._with_sample(tile, self._questions[tile.id], texts) for tile in tiles],
         )
         self._empty.set_visibility(not tiles)
-        self._classes.show(record.suggested_classes, record.new_classes)
+        await self._classes.show(record.suggested_classes, record.new_classes)
 
     def _with_sample(self, tile: Tile, q: QuestionRecord, texts: dict[int, str]) -> Tile:
         words = texts.get(q.row, str(q.sample))
@@ -101,6 +111,8 @@ class Answers:
             return
         if act.verb == "help":
             self._help.open()
+        elif act.verb == "propose":
+            self._classes.propose(act.name or "")
         elif act.verb == "back":
             ui.navigate.to(f"/adaptations/{self._page.record.id}")
         elif act.verb in ("answer", "unsure"):
@@ -118,43 +130,49 @@ class Answers:
         except CualError as error:
             complain(error)
             return
+        if not isinstance(label, Skip):
+            self._classes.used(label)
         await self._load(record)
-        words = "Cannot tell" if isinstance(label, Skip) else str(label)
-        self._note.say(f"{len(ids)} changed to: {words}")
-        self._page.frame.announce(f"{len(ids)} changed to {words}")
+        words = tr("Cannot tell") if isinstance(label, Skip) else str(label)
+        text = tr("{n} changed to: {words}", n=len(ids), words=words)
+        self._note.say(text)
+        self._page.frame.announce(text)
         recent.put(self._viewer.workspace, record)
         self._page.status.show(record)
         self._keys.focus(ids[-1])
 
     def _write(self, person: Person, ids: Sequence[int], label: Label | Skip) -> AdaptationRecord:
-        """What is in dispute is settled; the rest is answered anew."""
+        """What others dispute is settled; the rest, and what one answered oneself, is answered anew."""
         workspace, id = self._viewer.workspace, self._page.record.id
-        for question in (k for k in ids if self._questions[k].disagreement):
+        own = workspace.adaptation(id).own_disputes
+        disputed = [
+            k
+            for k in ids
+            if self._questions[k].disagreement
+            and (own or person.name not in latest_answers(self._questions[k]))
+        ]
+        for question in disputed:
             workspace.settle(question, person, label)
-        corrected = {k: label for k in ids if not self._questions[k].disagreement}
+        corrected = {k: label for k in ids if k not in disputed}
         return workspace.answer(id, person, corrected) if corrected else workspace.adaptation(id)
 
 
 def answer_tile(q: QuestionRecord, number: int, total: int, me: Person) -> Tile:
     """An answered question, in words; its sample is added by the page."""
     latest = latest_answers(q)
-    counts = "cannot tell" if q.unsure else str(q.effective)
+    disputed, own, others = _groups()
+    counts = tr("cannot tell") if q.unsure else str(q.effective)
+    place = {"number": number, "total": total, "counts": counts}
     if q.disagreement:
         words = ", ".join(f"{person}: {answer_words(answer)}" for person, answer in latest.items())
-        name = f"{number} of {total}, people disagree. {words}. Counts: {counts}"
-        return Tile(q.id, _DISPUTED, name, None, "", words)
-    group = _MINE if me.name in latest else _OTHERS
-    who = ", ".join("me" if person == me.name else person for person in latest)
-    settled = " (settled)" if any(answer.settles for answer in latest.values()) else ""
-    return Tile(
-        q.id,
-        group,
-        f"{number} of {total}, answered {counts} by {who}{settled}",
-        None,
-        "",
-        who + settled,
-        counts,
-    )
+        said = tr("{number} of {total}, people disagree. {words}. Counts: {counts}", words=words, **place)
+        return Tile(q.id, disputed, said, None, "", words)
+    group = own if me.name in latest else others
+    who = ", ".join(tr("me") if person == me.name else person for person in latest)
+    if any(answer.settles for answer in latest.values()):
+        who = tr("{who} (settled)", who=who)
+    name = tr("{number} of {total}, answered {counts} by {who}", who=who, **place)
+    return Tile(q.id, group, name, None, "", who, counts)
 
 
 def latest_answers(q: QuestionRecord) -> dict[str, AnswerRecord]:
@@ -163,4 +181,4 @@ def latest_answers(q: QuestionRecord) -> dict[str, AnswerRecord]:
 
 
 def answer_words(answer: AnswerRecord) -> str:
-    return "cannot tell" if answer.label is None else str(answer.label)
+    return tr("cannot tell") if answer.label is None else str(answer.label)

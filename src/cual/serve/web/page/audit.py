@@ -6,14 +6,15 @@ from urllib.parse import urlencode
 from nicegui import ui
 from starlette.requests import Request
 
-from cual.serve.rules.records import OPERATOR, AuditRecord, Role
+from cual.serve.rules.records import OPERATOR, AuditRecord, Role, ThingKind
 from cual.serve.web.page.elements import El, button, link
 from cual.serve.web.page.frame import frame
 from cual.serve.web.page.routes import page
+from cual.serve.web.page.texts import tr
 from cual.serve.web.page.viewer import Viewer, asked, tried
 
 _PER_PAGE = 100
-_EVERYBODY, _EVERYTHING = "Everybody", "Everything"
+_PAGES: dict[ThingKind, str] = {"agent": "agents", "adaptation": "adaptations", "person": "people"}
 
 
 def add_page() -> None:
@@ -23,8 +24,8 @@ def add_page() -> None:
         await asked(viewer.now, Role.admin)
         people = {person.id: person.name for person in await asked(viewer.accounts.people)}
         actions = await asked(viewer.workspace.audit_actions)
-        with frame(viewer, "Audit"), El("div", classes="stack"):
-            El("h1", "Who did what")
+        with frame(viewer, tr("Audit")), El("div", classes="stack"):
+            El("h1", tr("Who did what"))
             await Audit(viewer, people, actions).draw()
 
 
@@ -32,19 +33,21 @@ class Audit:
     def __init__(self, viewer: Viewer, people: dict[int, str], actions: list[str]) -> None:
         self._viewer = viewer
         self._last: int | None = None
-        with El("section", classes="card", aria_label="What to show"), El("div", classes="line"):
-            who = {-1: _EVERYBODY, OPERATOR.id: OPERATOR.name, **people}
-            self._who = ui.select(who, label="Who", value=-1, on_change=self.draw).props("outlined dense")
-            what = {"": _EVERYTHING, **{action: action for action in actions}}
-            self._what = ui.select(what, label="What", value="", on_change=self.draw).props("outlined dense")
-            self._export = link("All of it as CSV", "/api/audit.csv", "button")
-        with El("section", classes="card", aria_label="Audit trail"):
+        with El("section", classes="card", aria_label=tr("What to show")), El("div", classes="line"):
+            who = {-1: tr("Everybody"), OPERATOR.id: OPERATOR.name, **people}
+            self._who = ui.select(who, label=tr("Who"), value=-1, on_change=self.draw).props("outlined dense")
+            what = {"": tr("Everything"), **{action: action for action in actions}}
+            self._what = ui.select(what, label=tr("What"), value="", on_change=self.draw).props(
+                "outlined dense"
+            )
+            self._export = link(tr("All of it as CSV"), "/api/audit.csv", "button")
+        with El("section", classes="card", aria_label=tr("Audit trail")):
             with El("div", classes="scroll"), El("table", classes="table"):
                 with El("thead"), El("tr"):
-                    for name in ("When (UTC)", "Who", "What", "To", "Details"):
+                    for name in (tr("When (UTC)"), tr("Who"), tr("What"), tr("To"), tr("Details")):
                         El("th", name, scope="col")
                 self._body = El("tbody")
-            self._older = button("Older").on("click", self._more)
+            self._older = button(tr("Older")).on("click", self._more)
 
     async def draw(self) -> None:
         self._last = None
@@ -76,8 +79,19 @@ def _row(row: AuditRecord) -> None:
         El("td", f"{row.at:%Y-%m-%d %H:%M:%S}")
         El("td", row.person, "wrap")
         El("td", row.action)
-        El("td", row.kind if row.thing is None else f"{row.kind} {row.thing}")
+        with El("td"):
+            _thing(row)
         El("td", ", ".join(f"{name}: {_shown(value)}" for name, value in row.details.items()), "wrap")
+
+
+def _thing(row: AuditRecord) -> None:
+    """What it was done to, with the way there where it has a page."""
+    name = row.kind if row.thing is None else f"{row.kind} {row.thing}"
+    place = _PAGES.get(row.kind)
+    if place is None or row.thing is None:
+        El("span", name)
+    else:
+        link(name, f"/{place}/{row.thing}")
 
 
 def _shown(value: object) -> str:

@@ -7,7 +7,17 @@ from typing import Any
 from nicegui.element import Element
 from nicegui.events import GenericEventArguments, Handler
 
+from cual.serve.rules.sentences import said
 from cual.serve.web.page.elements import El
+from cual.serve.web.page.keymap import LOOK
+from cual.serve.web.page.looking import Looking
+from cual.serve.web.page.texts import told
+
+_TEXTS = {
+    "selected": said("{n} selected"),
+    "several": said("{n} selected: {what}? Enter does it for all of them, Escape for none."),
+}
+"""What keys.js says; it fills in the rest."""
 
 
 @dataclass(frozen=True)
@@ -55,27 +65,78 @@ class Act:
         return cls(verb, tuple(int(id) for id in ids), index, name)
 
 
+@dataclass(frozen=True)
+class Search:
+    """What somebody has typed so far, for which tiles."""
+
+    serial: int
+    text: str
+    ids: tuple[int, ...]
+
+    @classmethod
+    def read(cls, args: Any) -> "Search | None":
+        """None for what no page of ours would send.
+
+        >>> Search.read({"serial": 3, "text": "ow", "ids": ["4"]}), Search.read({"serial": "x"})
+        (Search(serial=3, text='ow', ids=(4,)), None)
+        """
+        act = Act.read({**args, "verb": "search"}) if isinstance(args, dict) else None
+        if act is None:
+            return None
+        serial, text = args.get("serial"), args.get("text")
+        if not isinstance(serial, int) or not isinstance(text, str) or len(text) > 100:
+            return None
+        return cls(serial, text, act.ids)
+
+
 class Keys(Element, component="keys.js"):
     """The keyboard: see keys.js, which runs in the browser.
 
     Parameters
     ----------
     verbs
-        Key to the verb it stands for; the verb comes back in the event "act".
+        Key, or Control+ and a key, to the verb it stands for; the verb comes back in the event "act". F4 looks
+        at a tile on every board, and nothing comes back.
     leaving
         Verbs that take a tile off the board.
     onward
         Verbs that leave it there, and after which the next tile has the focus.
+    asking
+        Verbs that ask for Enter when they are meant for several tiles.
     """
 
     def __init__(
-        self, verbs: Mapping[str, str], leaving: Sequence[str] = (), onward: Sequence[str] = ()
+        self,
+        verbs: Mapping[str, str],
+        leaving: Sequence[str] = (),
+        onward: Sequence[str] = (),
+        asking: Sequence[str] = (),
     ) -> None:
         super().__init__()
-        self.props.update({"verbs": dict(verbs), "leaving": list(leaving), "onward": list(onward)})
+        self.props["texts"] = {name: told(text) for name, text in _TEXTS.items()}
+        self.props.update(
+            {
+                "verbs": {**LOOK, **verbs},
+                "leaving": list(leaving),
+                "onward": list(onward),
+                "asking": list(asking),
+            }
+        )
 
     def on_act(self, handler: Handler[GenericEventArguments]) -> None:
         self.on("act", handler)
+
+    def on_search(self, handler: Handler[GenericEventArguments]) -> None:
+        """Somebody types a class's name: `Search.read` says what; `found` answers."""
+        self.on("search", handler)
+
+    def found(self, serial: int, matches: Sequence[tuple[int, bool]]) -> None:
+        """Which classes what was typed may mean, the best first: index, and whether Enter may take it."""
+        self.run_method("found", serial, [list(match) for match in matches])
+
+    def proposed(self) -> None:
+        """The question which class is meant, or whether it is a new one, is on the page."""
+        self.run_method("proposed")
 
     def set_classes(self, keys: Mapping[str, int]) -> None:
         """Which key stands for the class of which index."""
@@ -97,6 +158,7 @@ class Board:
         self._texts = texts
         self._groups: dict[str, _Group] = {}
         self._tiles: dict[int, _TileElement] = {}
+        Looking()
         self.element = El("div", classes="board", data_board="", data_keys="")
 
     def __contains__(self, id: int) -> bool:
@@ -163,7 +225,7 @@ class _TileElement(El):
     def __init__(self, tile: Tile) -> None:
         super().__init__("div", classes="tile", role="option", tabindex="-1", aria_selected="false")
         self.set(data_tile=str(tile.id))
-        self.tile = tile
+        self._words = tile.words  # of a tile that lies here already, a page need not read them again
         with self:
             if tile.picture is not None:
                 self._picture = El("img", src=tile.picture, alt=tile.name, draggable="false")
@@ -177,7 +239,7 @@ class _TileElement(El):
 
     def show(self, tile: Tile) -> None:
         self.tile = tile
-        self.set(aria_label=tile.name if tile.picture else f"{tile.name}: {tile.words}")
+        self.set(aria_label=tile.name if tile.picture else f"{tile.name}: {self._words}", data_called=tile.name)
         if self._picture is not None:
             self._picture.set(alt=tile.name)
         self._caption.set_visibility(bool(tile.caption or tile.strong))

@@ -3,14 +3,16 @@
 from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
+from cual.serve.rules import standing
 from cual.serve.rules.records import AdaptationRecord, AgentRecord, PoolRecord
 from cual.serve.web.page.elements import El, button, link
+from cual.serve.web.page.managing import Managing
 from cual.serve.web.page.status import Meter, stage_text
-from cual.serve.web.page.words import some
+from cual.serve.web.page.texts import told, tr, trn
+from cual.serve.web.page.words import STATES, some
 
 R = TypeVar("R", AdaptationRecord, AgentRecord, PoolRecord)
 Shown = TypeVar("Shown", AdaptationRecord, AgentRecord, PoolRecord, contravariant=True)
-_KINDS = {"pictures": "pictures", "text": "texts", "features": "samples without pictures"}
 
 
 class Card(Protocol[Shown]):
@@ -72,53 +74,128 @@ class AdaptationCard(_Titled):
         with self:
             with El("div"):
                 self._spent = El("div")
-                self._meter = Meter("Labels spent")
+                self._meter = Meter(tr("Labels spent"))
             self._next = El("p", classes="wrap")
             with El("div", classes="line"):
                 self._open = link("", "", "button main")
                 if drop is not None:
-                    self._drop = button("Drop", "plain").on("click", lambda: drop(self._id))
+                    self._drop = button(tr("Drop"), "plain").on("click", lambda: drop(self._id))
 
     def show(self, record: AdaptationRecord) -> None:
         agent, pool = self._names(record)
         self._id = record.id
-        self.head(
-            pool,
-            record.state,
-            f"Adaptation {record.id} of {agent}, version {record.base_version}",
-            record.state == "failed",
+        about = tr(
+            "Adaptation {id} of {agent}, version {version}",
+            id=record.id,
+            agent=agent,
+            version=record.base_version,
         )
-        self._spent.say(f"{record.spent} of {record.budget} labels spent, {record.budget - record.spent} left")
+        self.head(pool, told(STATES[record.state]), about, record.state == "failed")
+        self._spent.say(told(standing.status(record)))
         self._meter.show(record.spent, record.budget)
-        self._next.say(record.next)
-        self._open.say("Answer questions" if record.open else "Open")
+        self._next.say(told(standing.following(record)))
+        self._open.say(tr("Answer questions") if record.open else tr("Open"))
         self._open.set(href=f"/adaptations/{record.id}")
 
 
-class AgentCard(_Titled):
-    def __init__(self) -> None:
+class _Managed(_Titled):
+    """A card of something that administrators rename and delete, and whose making can be ended."""
+
+    def __init__(self, managing: Managing | None) -> None:
         super().__init__()
-        with self, El("div", classes="line"):
-            self._history = link("History", "", "button")
-
-    def show(self, record: AgentRecord) -> None:
-        classes = f"{len(record.classes)} classes: {some(record.classes, 12)}"
-        self.head(record.name, f"version {record.version}", classes)
-        self._history.set(href=f"/agents/{record.id}", aria_label=f"History of {record.name}")
-
-
-class PoolCard(_Titled):
-    def __init__(self) -> None:
-        super().__init__()
+        self._record: AgentRecord | PoolRecord | None = None
+        self._managing = managing
+        self._buttons: dict[str, El] = {}
         with self:
-            self._meter = Meter("Preparing")
+            self._meter = Meter(tr("Preparing"))
+            self._line = El("div", classes="line")
+        if managing is None:
+            return
+        with self._line:
+            for name, words in (
+                ("retry", tr("Try again")),
+                ("cancel", tr("Cancel")),
+                ("rename", tr("Rename")),
+                ("delete", tr("Delete")),
+            ):
+                self._buttons[name] = button(words, "plain").on("click", getattr(self, f"_{name}"))
 
-    def show(self, record: PoolRecord) -> None:
+    async def _retry(self) -> None:
+        if self._managing is not None and self._record is not None:
+            await self._managing.retry(self._record)
+
+    async def _cancel(self) -> None:
+        if self._managing is not None and self._record is not None:
+            await self._managing.cancel(self._record)
+
+    async def _rename(self) -> None:
+        if self._managing is not None and self._record is not None:
+            await self._managing.rename(self._record)
+
+    async def _delete(self) -> None:
+        if self._managing is not None and self._record is not None:
+            await self._managing.delete(self._record)
+
+    def manage(self, record: AgentRecord | PoolRecord) -> None:
+        """Show what can be done to it now."""
+        self._record = record
         self._meter.set_visibility(record.state == "preparing")
-        left_out = f", {record.skipped} left out" if record.skipped else ""
-        about = f"{record.size} {_KINDS[record.kind]}{left_out}"
         if record.state == "preparing":
             self._meter.follow(record.progress)
-            about = f"Being prepared {stage_text(record.progress)}"
-        failed = record.state == "failed"
-        self.head(record.name, record.state, (record.error or "") if failed else about, failed)
+        shown = {"retry": record.state == "failed", "cancel": record.state == "preparing"}
+        for name, button_ in self._buttons.items():
+            button_.set_visibility(shown.get(name, True))
+            button_.set(aria_label=f"{button_.text}: {record.name}")
+
+
+class AgentCard(_Managed):
+    def __init__(self, managing: Managing | None) -> None:
+        super().__init__(managing)
+        with self._line:
+            self._history = link(tr("History"), "", "button")
+
+    def show(self, record: AgentRecord) -> None:
+        self.manage(record)
+        self._history.set_visibility(record.state == "ready")
+        self._history.set(href=f"/agents/{record.id}", aria_label=tr("History of {name}", name=record.name))
+        badge = told(STATES[record.state])
+        if record.state == "ready":
+            badge = tr("version {version}", version=record.version)
+            about = trn(
+                "{n} class: {names}",
+                "{n} classes: {names}",
+                len(record.classes),
+                names=some(record.classes, 12),
+            )
+            if record.skipped:
+                about += " " + trn(
+                    "{n} sample could not be read.", "{n} samples could not be read.", record.skipped
+                )
+        else:
+            about = _unready(record)
+        self.head(record.name, badge, about, record.state == "failed")
+
+
+class PoolCard(_Managed):
+    def show(self, record: PoolRecord) -> None:
+        self.manage(record)
+        about = _unready(record)
+        if record.state == "ready":
+            about = _samples(record)
+            if record.skipped:
+                about += ", " + trn("{n} left out", "{n} left out", record.skipped)
+        self.head(record.name, told(STATES[record.state]), about, record.state == "failed")
+
+
+def _samples(record: PoolRecord) -> str:
+    if record.kind == "pictures":
+        return trn("{n} picture", "{n} pictures", record.size)
+    if record.kind == "text":
+        return trn("{n} text", "{n} texts", record.size)
+    return trn("{n} sample without a picture", "{n} samples without pictures", record.size)
+
+
+def _unready(record: AgentRecord | PoolRecord) -> str:
+    if record.state == "preparing":
+        return tr("Being prepared {stage}", stage=stage_text(record.progress))
+    return record.error or ""

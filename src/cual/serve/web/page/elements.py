@@ -5,6 +5,10 @@ from typing import Any
 
 from nicegui.elements.mixins.text_element import TextElement
 
+from cual.serve.rules.sentences import Sentence
+from cual.serve.web.page.keymap import CAPS, VERBS
+from cual.serve.web.page.texts import told, tr
+
 
 class El(TextElement):
     """An element of any tag: ``El("p", "Hello", classes="soft", aria_live="polite")``.
@@ -43,13 +47,28 @@ def link(text: str, href: str, classes: str = "", **attributes: Any) -> El:
     return El("a", text, classes, href=href, **attributes)
 
 
-def actions(verbs: Mapping[str, str], titles: Mapping[str, str] | None = None, classes: str = "") -> None:
+def actions(verbs: Mapping[str, str], titles: Mapping[str, Sentence] | None = None, classes: str = "") -> None:
     """Buttons of what can be done, by key, each with its key drawn next to it."""
     with El("div", classes=f"actions {classes}"):
         for key, verb in verbs.items():
-            with button("", data_verb=verb, aria_keyshortcuts=key, title=(titles or {}).get(verb)):
-                El("span", "Group" if verb == "all" else verb.capitalize())
-                key_cap(key)
+            shortcut = key.replace("+a", "+A")
+            title = told(titles[verb]) if titles and verb in titles else None
+            with button("", data_verb=verb, aria_keyshortcuts=shortcut, title=title):
+                El("span", told(VERBS[verb]))
+                key_cap(CAPS.get(key, key))
+
+
+def armed_box() -> None:
+    """The question whether to answer several at once; keys.js fills and shows it."""
+    with El("div", classes="armed", role="group", aria_label=tr("Answer several?"), data_armed="", hidden=""):
+        El("p", classes="wrap", data_armed_text="")
+        with El("div", classes="line"):
+            with button("", "main", data_verb="fire"):
+                El("span", tr("Answer all"))
+                key_cap("Enter")
+            with button("", data_verb="disarm"):
+                El("span", tr("Cancel"))
+                key_cap("Esc")
 
 
 def key_cap(key: str) -> El:

@@ -5,24 +5,28 @@ from collections.abc import Sequence
 from nicegui import ui
 from starlette.requests import Request
 
+from cual.serve.rules import standing
 from cual.serve.rules.records import AdaptationRecord, AgentRecord, Role, VersionRecord
+from cual.serve.rules.sentences import said
 from cual.serve.web.page.elements import El, button, link
+from cual.serve.web.page.export import available_formats, export_card
 from cual.serve.web.page.frame import frame
 from cual.serve.web.page.help import confirmed
 from cual.serve.web.page.routes import page
+from cual.serve.web.page.texts import told, tr, trn
 from cual.serve.web.page.viewer import Viewer, asked, tried
-from cual.serve.web.page.words import day, percent, some
+from cual.serve.web.page.words import STATES, day, percent, some
 
-_COLUMNS = {
-    "Version": "",
-    "Made": "",
-    "Learned": "",
-    "Labels used": "number",
-    "Without asking": "number",
-    "Accuracy": "number",
-    "Suggestions right": "number",
-    "": "",
-}
+_COLUMNS = (
+    (said("Version"), ""),
+    (said("Made"), ""),
+    (said("Learned"), ""),
+    (said("Labels used"), "number"),
+    (said("Without asking"), "number"),
+    (said("Accuracy"), "number"),
+    (said("Suggestions right"), "number"),
+)
+"""Names and kinds."""
 
 
 def add_page() -> None:
@@ -30,7 +34,7 @@ def add_page() -> None:
     async def history_page(request: Request, id: int) -> None:  # pyright: ignore[reportUnusedFunction]
         viewer = Viewer.of(request)
         agent = await asked(viewer.workspace.agent, id)
-        with frame(viewer, f"History · {agent.name}"):
+        with frame(viewer, tr("History · {name}", name=agent.name)):
             history = History(viewer, id)
             await history.draw(agent)
             ui.timer(2.0, history.refresh, immediate=False)
@@ -62,27 +66,36 @@ class History:
                 El("h1", agent.name, "wrap")
                 El(
                     "p",
-                    f"Version {agent.version} predicts now. Method {agent.method}, {agent.width} features.",
+                    tr(
+                        "Version {version} predicts now. Method {method}, {width} features.",
+                        version=agent.version,
+                        method=agent.method,
+                        width=agent.width,
+                    ),
                     "soft",
                 )
-            with El("section", classes="card", aria_label="Classes"):
-                El("h2", f"{len(agent.classes)} classes")
+            with El("section", classes="card", aria_label=tr("Classes")):
+                El("h2", trn("{n} class", "{n} classes", len(agent.classes)))
                 El("p", some(agent.classes, 60), "wrap")
-            with El("section", classes="card", aria_label="Versions"):
-                El("h2", "Versions")
+                link(tr("What each of them is"), f"/agents/{self._id}/classes")
+            with El("section", classes="card", aria_label=tr("Versions")):
+                El("h2", tr("Versions"))
                 self._table(versions)
+            if len(versions) > 1 or going:
+                export_card(f"/api/agents/{self._id}/labels", available_formats())
             if going:
-                with El("section", classes="card", aria_label="Adaptations"):
-                    El("h2", "Under way")
+                with El("section", classes="card", aria_label=tr("Adaptations")):
+                    El("h2", tr("Under way"))
                     _going(going)
 
     def _table(self, versions: Sequence[VersionRecord]) -> None:
-        box = El("div", classes="scroll", tabindex="0", role="region", aria_label="Table of versions")
+        box = El("div", classes="scroll", tabindex="0", role="region", aria_label=tr("Table of versions"))
         with box, El("table", classes="table"):
             with El("thead"), El("tr"):
-                for name, kind in _COLUMNS.items():
-                    with El("th", name, kind, scope="col"):
-                        El("span", "" if name else "Actions", "hidden-text")
+                for name, kind in _COLUMNS:
+                    El("th", told(name), kind, scope="col")
+                with El("th", scope="col"):
+                    El("span", tr("Actions"), "hidden-text")
             with El("tbody"):
                 for version in sorted(versions, key=lambda v: -v.number):
                     self._row(version)
@@ -93,26 +106,29 @@ class History:
             with El("td"), El("div", classes="line"):
                 El("b", str(version.number))
                 if version.current:
-                    El("span", "current", "badge lit")
+                    El("span", tr("current"), "badge lit")
                 if not first:
-                    El("span", f"from {version.parent}", "soft")
+                    El("span", tr("from {parent}", parent=version.parent), "soft")
             El("td", day(version.created_at))
-            El("td", some(version.classes if first else version.new_classes, 12) or "no new class", "wrap")
+            El("td", some(version.classes if first else version.new_classes, 12) or tr("no new class"), "wrap")
             El("td", "" if first else str(version.labels_used), "number")
             El("td", "" if first else str(version.pseudo_labels), "number")
             El("td", _accuracy(version), "number wrap")
             El("td", percent(version.suggestions_right), "number")
             with El("td"), El("div", classes="line"):
                 if version.adaptation is not None:
-                    link("Report", f"/api/adaptations/{version.adaptation}/report", target="_blank")
+                    link(tr("Report"), f"/api/adaptations/{version.adaptation}/report", target="_blank")
                 if not version.current and self._viewer.may(Role.admin):
-                    button("Roll back", aria_label=f"Roll back to version {version.number}").on(
-                        "click", lambda: self._roll_back(version.number)
-                    )
+                    button(
+                        tr("Roll back"), aria_label=tr("Roll back to version {number}", number=version.number)
+                    ).on("click", lambda: self._roll_back(version.number))
 
     async def _roll_back(self, number: int) -> None:
-        sure = f"Make version {number} the one that predicts? Nothing is deleted, and you can come back."
-        if not await confirmed(sure, "Roll back"):
+        sure = tr(
+            "Make version {number} the one that predicts? Nothing is deleted, and you can come back.",
+            number=number,
+        )
+        if not await confirmed(sure, tr("Roll back")):
             return
         person = await tried(self._viewer.now, Role.admin)
         if person is None:
@@ -127,15 +143,22 @@ def _accuracy(version: VersionRecord) -> str:
         return ""
     value = percent(version.held_out_accuracy)
     if version.accuracy_low is None:  # made by an earlier cual, which counted pseudo-labels too
-        return f"{value} of {version.held_out}, pseudo-labels among them"
-    between = f"{percent(version.accuracy_low)} to {percent(version.accuracy_high)}"
-    before = "" if version.accuracy_before is None else f"; before it {percent(version.accuracy_before)}"
-    return f"{value} ({between}), by {version.held_out} labels{before}"
+        return tr("{share} of {n}, guesses of its own among them", share=value, n=version.held_out)
+    what = {
+        "share": value,
+        "low": percent(version.accuracy_low),
+        "high": percent(version.accuracy_high),
+        "n": version.held_out,
+    }
+    if version.accuracy_before is None:
+        return tr("{share} ({low} to {high}), by {n} labels", **what)
+    before = percent(version.accuracy_before)
+    return tr("{share} ({low} to {high}), by {n} labels; before it {before}", **what, before=before)
 
 
 def _going(adaptations: Sequence[AdaptationRecord]) -> None:
     for adaptation in adaptations:
         with El("div", classes="line"):
-            link(f"Adaptation {adaptation.id}", f"/adaptations/{adaptation.id}")
-            El("span", adaptation.state, "badge")
-            El("span", adaptation.next, "soft wrap")
+            link(tr("Adaptation {id}", id=adaptation.id), f"/adaptations/{adaptation.id}")
+            El("span", told(STATES[adaptation.state]), "badge")
+            El("span", told(standing.following(adaptation)), "soft wrap")

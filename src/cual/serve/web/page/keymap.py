@@ -1,9 +1,12 @@
-"""Which key stands for which class. Keys only: what a key does is the board's business."""
+"""What the keys of a board do. Letters do nothing by themselves: typing finds a class, so no slip answers one.
 
-from collections.abc import Iterable, Mapping
+Which digit stands for which class, `cual.serve.rules.class_keys` says.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cual.types import Label
+from cual.serve.rules.sentences import Sentence, said
 
 
 @dataclass(frozen=True)
@@ -11,47 +14,75 @@ class Command:
     """What a key of the board does: its name, what its button says, and what the list of keys says."""
 
     verb: str
-    title: str
-    help: str
+    title: Sentence
+    help: Sentence
 
 
 BOARD: Mapping[str, Command] = {
-    "p": Command(
-        "pass on", "Leave it for later or for somebody else", "pass on: leave it for later or for somebody else"
+    "=": Command(
+        "accept",
+        said("Answer with the class that the learner suggests"),
+        said("accept: answer with the class that the learner suggests"),
     ),
-    "u": Command(
+    "-": Command(
         "unsure",
-        "Nobody can tell from this: costs nothing, is not asked again",
-        "unsure: cannot tell; costs no label and is not asked again",
+        said("Nobody can tell from this: costs nothing, is not asked again"),
+        said("unsure: cannot tell; costs no label and is not asked again"),
     ),
-    "z": Command("undo", "Take back the last answer", "undo the last answer"),
-    "c": Command("correct", "See and correct earlier answers", "correct earlier answers; c again comes back"),
-    "a": Command("all", "Select all of this group", "select the whole group"),
-    "?": Command("help", "All keys", "this list"),
+    ".": Command(
+        "pass on",
+        said("Leave it for later or for somebody else"),
+        said("pass on: leave it for later or for somebody else"),
+    ),
+    "Backspace": Command(
+        "undo",
+        said("Take back the last answer"),
+        said("undo the last answer, as Ctrl+Z does; beyond the end of a round it says first what that costs"),
+    ),
+    "F2": Command(
+        "correct", said("See and correct earlier answers"), said("correct earlier answers; F2 again comes back")
+    ),
+    "Control+a": Command("all", said("Select all of this group"), said("select the whole group")),
+    "F4": Command(
+        "look",
+        said("See it large"),
+        said(
+            "see it large, as a double click does: + - 0 zoom, arrows move, PageUp and PageDown scroll a text"
+        ),
+    ),
+    "?": Command("help", said("All keys"), said("this list")),
 }
 """Everything that is said of a key, once: bindings, buttons and the list of keys come from here."""
 COMMANDS: Mapping[str, str] = {key: command.verb for key, command in BOARD.items()}
-TITLES: Mapping[str, str] = {command.verb: command.title for command in BOARD.values()}
-CLASS_KEYS = "1234567890" + "".join(k for k in "bdefghijklmnopqrstvwxy" if k not in COMMANDS)
-
-
-def assigned(labels: Iterable[Label], known: Mapping[str, Label]) -> dict[str, Label]:
-    """A key for each class as long as there are keys; a class keeps the key that it has.
-
-    A class whose name is a key gets that one, the others get the rest in order.
-
-    >>> assigned(["cat", "2", "dog"], {})
-    {'2': '2', '1': 'cat', '3': 'dog'}
-    >>> assigned(["cat", "2", "dog", "b"], {"1": "dog"})
-    {'1': 'dog', '2': '2', 'b': 'b', '3': 'cat'}
-    """
-    keys = dict(known)
-    waiting = [label for label in dict.fromkeys(labels) if label not in keys.values()]
-    for label in waiting:
-        if str(label) in CLASS_KEYS and str(label) not in keys and len(str(label)) == 1:
-            keys[str(label)] = label
-    free = (key for key in CLASS_KEYS if key not in keys)
-    for label in waiting:
-        if label not in keys.values() and (key := next(free, None)) is not None:
-            keys[key] = label
-    return keys
+TITLES: Mapping[str, Sentence] = {command.verb: command.title for command in BOARD.values()}
+VERBS: Mapping[str, Sentence] = {
+    "accept": said("Accept"),
+    "unsure": said("Unsure"),
+    "pass on": said("Pass on"),
+    "undo": said("Undo"),
+    "correct": said("Correct"),
+    "back": said("Back"),
+    "all": said("Group"),
+    "look": said("Large"),
+    "help": said("Help"),
+    "confirm": said("Confirm"),
+    "reject": said("Reject"),
+}
+"""What the buttons say."""
+LOOK: Mapping[str, str] = {"F4": "look"}
+"""A key of every board, also of those on which one may only look."""
+ALSO: Mapping[str, str] = {"Control+z": "undo"}
+"""Second keys, which have no button of their own."""
+CORRECTING: Mapping[str, str] = {"-": "unsure", "F2": "back", "Control+a": "all", "?": "help"}
+"""Keys of the page on which earlier answers are corrected."""
+REVIEWING: Mapping[str, str] = {
+    "=": "confirm",
+    "-": "reject",
+    "Backspace": "undo",
+    "Control+a": "all",
+    "F4": "look",
+    "?": "help",
+}
+"""Keys of the page on which beliefs are reviewed; digits and typing give the right class, as on questions."""
+CAPS: Mapping[str, str] = {"Backspace": "⌫", "Control+a": "Ctrl A"}
+"""How a key is drawn whose name is not what stands on it."""

@@ -14,9 +14,22 @@ from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
 from cual.errors import CualError
-from cual.serve.web.page import answers, audit, history, people, questions, review, start
+from cual.serve.web.page import (
+    answers,
+    audit,
+    classes_page,
+    disputes,
+    export,
+    history,
+    people,
+    person,
+    questions,
+    review,
+    start,
+    team,
+)
 from cual.serve.web.page import map as map_page
-from cual.serve.web.page.frame import STYLE
+from cual.serve.web.page.look import STYLE
 from cual.serve.web.page.routes import sorry
 from cual.serve.web.page.viewer import STATE
 
@@ -71,7 +84,21 @@ def _prepared() -> FastAPI:
     """NiceGUI set up, once per process; the app returned is only there for its lifespan."""
     shell = FastAPI(openapi_url=None)
     ui.add_head_html(f"<style>{STYLE}</style><script>{_LEAVE}</script>", shared=True)
-    for module in (start, questions, map_page, review, answers, history, people, audit):
+    for module in (
+        start,
+        questions,
+        map_page,
+        review,
+        answers,
+        disputes,
+        team,
+        export,
+        history,
+        classes_page,
+        people,
+        person,
+        audit,
+    ):
         module.add_page()
     nicegui_app.on_page_exception(sorry)
     nicegui_app.on_exception(_log)

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from nicegui import ui
 from nicegui.events import GenericEventArguments
@@ -15,13 +16,16 @@ from cual.serve.web.page.adaptation_frame import AdaptationPage, adaptation_fram
 from cual.serve.web.page.board import Act, Board, Keys, Tile
 from cual.serve.web.page.class_panel import ClassPanel
 from cual.serve.web.page.desks import Desks, fair_share, too_many
-from cual.serve.web.page.elements import El, actions
-from cual.serve.web.page.help import help_dialog
-from cual.serve.web.page.keymap import COMMANDS, TITLES
+from cual.serve.web.page.elements import El, actions, armed_box
+from cual.serve.web.page.guidelines import Guidelines
+from cual.serve.web.page.help import confirmed, help_dialog
+from cual.serve.web.page.keymap import ALSO, COMMANDS, TITLES
 from cual.serve.web.page.recent import recent
 from cual.serve.web.page.routes import page
 from cual.serve.web.page.stages import Stage
+from cual.serve.web.page.texts import told, tr, trn
 from cual.serve.web.page.viewer import Viewer, asked, complain
+from cual.serve.web.page.words import ZONES
 from cual.types import Label
 
 GRACE = 2.0
@@ -36,7 +40,7 @@ def add_page() -> None:
     @page("/adaptations/{id}")
     async def questions_page(request: Request, id: int) -> None:  # pyright: ignore[reportUnusedFunction]
         viewer = Viewer.of(request)
-        async with adaptation_frame(viewer, id, "Questions") as adaptation_page:
+        async with adaptation_frame(viewer, id, "") as adaptation_page:
             desk = QuestionDesk(adaptation_page)
             adaptation_page.poll(desk.refresh)
             ui.context.client.on_connect(desk.sit)
@@ -54,23 +58,29 @@ class QuestionDesk:
         self._looked = 0.0
         self._numbers: dict[int, int] = {}
         self._together: list[int] = []
-        self._suggested: list[Label] = []
+        self._suggestion_of: dict[int, Label | None] = {}
         self._round = -1
         self._answers = viewer.may(Role.annotator)
-        self._keys = Keys(COMMANDS if self._answers else {"?": "help"}, ("answer", "unsure", "pass on"))
+        verbs = {**COMMANDS, **ALSO} if self._answers else {"?": "help"}
+        answers = ("answer", "accept", "unsure")
+        self._keys = Keys(verbs, leaving=(*answers, "pass on"), asking=answers)
         self._keys.on_act(self._act)
         self._help = help_dialog()
         with El("div", classes="desk"):
             with El("div"):
                 self._stage = Stage(viewer, page.record.id, self.refresh)
                 self._board = Board(texts=self._samples.kind != "pictures")
-            with El("aside", classes="panel", data_keys="", aria_label="Answer").set() as panel:
+            with El("aside", classes="panel", data_keys="", aria_label=tr("Answer")).set() as panel:
                 self._panel = panel
-                self._classes = ClassPanel(self._keys)
+                Guidelines(viewer, page.pool)
+                self._classes = ClassPanel(
+                    self._keys, self._workspace, page.record.agent, self.person, self._likely
+                )
+                armed_box()
                 self._note = El("div", classes="note")
                 actions(COMMANDS, TITLES)
         if not self._answers:
-            self._note.say("You can look, but not answer.")
+            self._note.say(tr("You can look, but not answer."))
 
     @property
     def on_desk(self) -> int:
@@ -101,6 +111,9 @@ class QuestionDesk:
     async def _show(self, record: AdaptationRecord) -> None:
         if record.round != self._round:
             self._round, self._numbers = record.round, {}
+            self._looked = (
+                0.0  # somebody may have opened an earlier round again: what lies here is withdrawn then
+            )
         self._record = record
         self._page.status.show(record)
         self._panel.set_visibility(record.state in ("asking", "thinking") and self._answers)
@@ -110,7 +123,7 @@ class QuestionDesk:
             await self._look_only()
         else:
             await self._fill()
-        self._classes.show(record.suggested_classes, record.new_classes, self._suggested)
+        await self._offer(self._board.ids)
         self._stage.show(record, len(self._board))
 
     async def _fill(self) -> None:
@@ -123,7 +136,7 @@ class QuestionDesk:
             handed = self._board.ids[-surplus:]
             await asked(self._workspace.pass_on, record.id, self.person, handed)
             self._board.remove(handed)
-            self._note.say(f"{len(handed)} questions went to somebody else.")
+            self._note.say(tr("{n} questions went to somebody else.", n=len(handed)))
         elif len(self._board) < min(n, record.open) or now - self._looked > _LOOK_AGAIN:
             self._looked = now
             await self._lay_out(
@@ -139,23 +152,49 @@ class QuestionDesk:
         await self._lay_out(here[:96])
 
     async def _lay_out(self, questions: Sequence[QuestionRecord]) -> None:
-        self._suggested = [q.suggestion for q in questions if q.suggestion is not None]
+        self._suggestion_of |= {q.id: q.suggestion for q in questions}
         groups = {q.suggestion: None for q in questions}
         in_groups = [q for suggestion in groups for q in questions if q.suggestion == suggestion]
-        texts = await self._samples.words([q.row for q in questions if q.id not in self._board])
+        texts = await self._samples.of_questions([q for q in questions if q.id not in self._board])
+        await self._offer([q.id for q in questions])  # first: a digit pressed on a tile must mean its class
         self._board.show([self._tile(q, texts) for q in in_groups])
+
+    def _likely(self, ids: Sequence[int]) -> list[Label]:
+        """What these questions probably are, then what most others on the board probably are."""
+        here = [label for id in ids if (label := self._suggestion_of.get(id)) is not None]
+        return list(dict.fromkeys([*here, *self._often(self._board.ids)]))
+
+    def _often(self, ids: Sequence[int]) -> list[Label]:
+        """What these questions probably are, the most frequent first."""
+        suggested = (self._suggestion_of.get(id) for id in ids)
+        return [label for label, _ in Counter(label for label in suggested if label is not None).most_common()]
+
+    async def _offer(self, ids: Sequence[int]) -> None:
+        """Offer the classes, those first that are likely for these questions."""
+        record = self._record
+        await self._classes.show(record.suggested_classes, record.new_classes, self._often(ids))
 
     def _tile(self, q: QuestionRecord, texts: dict[int, str]) -> Tile:
         number = self._numbers.setdefault(q.id, len(self._numbers) + 1)
         total = max(self._record.asked_in_round, number)
-        suggested = "no suggestion" if q.suggestion is None else f"suggested {q.suggestion}"
+        if q.suggestion is None:
+            group = tr("Looks new")
+            name = tr("question {number} of {total}, no suggestion", number=number, total=total)
+        else:
+            group = tr("Looks like {label}", label=q.suggestion)
+            name = tr(
+                "question {number} of {total}, suggested {label}",
+                number=number,
+                total=total,
+                label=q.suggestion,
+            )
         return Tile(
             q.id,
-            "Looks new" if q.suggestion is None else f"Looks like {q.suggestion}",
-            f"question {number} of {total}, {suggested}",
+            group,
+            name,
             self._samples.picture(q.row),
             texts.get(q.row, str(q.sample)),
-            q.zone,
+            told(ZONES[q.zone]),
         )
 
     # -- what a person does ------------------------------------------------------------------------------------
@@ -176,13 +215,15 @@ class QuestionDesk:
                 self._keys.restore(act.ids)
                 await self._show_now()
             except Exception:
-                complain("it could not be saved; try again")
+                complain(tr("it could not be saved; try again"))
                 self._keys.restore(act.ids)
                 raise
 
     async def _do(self, act: Act) -> None:
         ids = [id for id in act.ids if id in self._board]
-        if act.verb == "correct":
+        if act.verb == "propose":
+            self._classes.propose(act.name or "")
+        elif act.verb == "correct":
             ui.navigate.to(f"/adaptations/{self._record.id}/answers")
         elif act.verb == "undo":
             await self._undo()
@@ -191,39 +232,69 @@ class QuestionDesk:
         elif act.verb == "pass on":
             await asked(self._workspace.pass_on, self._record.id, self.person, ids)
             self._board.remove(ids)
-            self._say(f"{_many(ids)} left for later or for others.")
+            self._say(
+                trn(
+                    "{n} question left for later or for others.",
+                    "{n} questions left for later or for others.",
+                    len(ids),
+                )
+            )
             await self._show_now()
         elif act.verb == "unsure":
-            await self._answer(ids, SKIP)
+            await self._answer(dict.fromkeys(ids, SKIP), "Cannot tell")
+        elif act.verb == "accept":
+            await self._accept(ids)
         elif act.verb == "answer" and (label := self._classes.chosen(act)) is not None:
-            await self._answer(ids, label)
+            await self._answer(dict.fromkeys(ids, label), str(label))
+            self._classes.used(label)
 
-    async def _answer(self, ids: list[int], label: Label | Skip) -> None:
-        answers = dict.fromkeys(ids, label)
+    async def _accept(self, ids: Sequence[int]) -> None:
+        """Answer each with the class that is suggested for it."""
+        suggested = {id: label for id in ids if (label := self._suggestion_of.get(id)) is not None}
+        left = [id for id in ids if id not in suggested]
+        if left:
+            self._keys.restore(left)
+            self._say(
+                trn(
+                    "{n} question without a suggestion: type the name of the class.",
+                    "{n} questions without a suggestion: type the name of the class.",
+                    len(left),
+                )
+            )
+        if suggested:
+            await self._answer(suggested, ", ".join(str(label) for label in dict.fromkeys(suggested.values())))
+
+    async def _answer(self, answers: Mapping[int, Label | Skip], words: str) -> None:
+        ids = list(answers)
         record = await asked(self._workspace.answer, self._record.id, self.person, answers, GRACE)
         self._board.remove(ids)
         self._together.append(len(ids))
-        words = "Cannot tell" if isinstance(label, Skip) else str(label)
-        self._say(f"{_many(ids)}: {words}. z undoes.")
+        self._say(
+            trn("{n} question: {words}. ⌫ undoes.", "{n} questions: {words}. ⌫ undoes.", len(ids), words=words)
+        )
         await self._show_now(record)
 
     async def _undo(self) -> None:
         """Take back what was answered last; what was answered in one go is taken back in one go."""
-        n = self._together.pop() if self._together else 1
-        undone = [await asked(self._workspace.undo, self._record.id, self.person) for _ in range(n)]
+        cost = await asked(self._workspace.undo_cost, self._record.id, self.person)
+        if cost.used and not await confirmed(
+            tr("{text} Take the answer back?", text=cost.text), tr("Take it back")
+        ):
+            self._say("Nothing was taken back. F2 corrects an answer without going back.")
+            return
+        undone = [await asked(self._workspace.undo, self._record.id, self.person, reopen=cost.used)]
+        for _ in range((self._together.pop() if self._together else 1) - 1):
+            undone.append(await asked(self._workspace.undo, self._record.id, self.person))
         self._looked = 0.0
         await self._show_now()
-        texts = await self._samples.words([q.row for q in undone])
+        texts = await self._samples.of_questions(undone)
         for question in undone:
+            self._suggestion_of[question.id] = question.suggestion
             self._board.add(self._tile(question, texts))
         self._stage.show(self._record, len(self._board))
         self._keys.focus(undone[-1].id)
-        self._say(f"Undone: {_many(undone)} open again.")
+        self._say(trn("Undone: {n} question open again.", "Undone: {n} questions open again.", len(undone)))
 
     def _say(self, text: str) -> None:
         self._note.say(text)
         self._page.frame.announce(text)
-
-
-def _many(ids: Sequence[object]) -> str:
-    return "1 question" if len(ids) == 1 else f"{len(ids)} questions"

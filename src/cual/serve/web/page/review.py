@@ -1,156 +1,150 @@
-"""The review page: what the learner believes without asking, most doubtful first, to confirm or reject."""
+"""The review page: what the learner believes, or would if it ended now, most doubtful first."""
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from nicegui.events import GenericEventArguments
 from starlette.requests import Request
 
-from cual.errors import CualError
-from cual.serve.rules.records import AdaptationRecord, Role
+from cual.serve.rules.records import AdaptationRecord
+from cual.serve.rules.sentences import Sentence, said
 from cual.serve.web.page.adaptation_frame import AdaptationPage, adaptation_frame
-from cual.serve.web.page.board import Act, Board, Keys, Tile
-from cual.serve.web.page.elements import El, actions, button
-from cual.serve.web.page.help import REVIEW_KEYS, help_dialog
+from cual.serve.web.page.elements import El, button
+from cual.serve.web.page.judging import Judging
 from cual.serve.web.page.routes import page
-from cual.serve.web.page.viewer import Viewer, asked, complain
+from cual.serve.web.page.texts import told, tr
+from cual.serve.web.page.viewer import Viewer, asked
 from cual.types import Label
 
 PER_PAGE = 60
-_VERBS = {"x": "reject", "y": "confirm", "Enter": "confirm", "a": "all", "?": "help"}
-_MARKS = {"confirm": "✓ confirmed", "reject": "✗ rejected", None: ""}
+STATES: Mapping[str, tuple[Sentence, Callable[[str | None], bool]]] = {
+    "all": (said("All"), lambda verdict: True),
+    "open": (said("Not looked at"), lambda verdict: verdict is None),
+    "right": (said("Confirmed"), lambda verdict: verdict == "confirm"),
+    "wrong": (said("Rejected or corrected"), lambda verdict: verdict in ("reject", "correct")),
+}
+"""What can be shown, by what was said of it."""
 
 
 def add_page() -> None:
     @page("/adaptations/{id}/review")
     async def review_page(request: Request, id: int) -> None:  # pyright: ignore[reportUnusedFunction]
-        async with adaptation_frame(Viewer.of(request), id, "Review") as adaptation_page:
+        async with adaptation_frame(Viewer.of(request), id, "/review") as adaptation_page:
             adaptation_page.poll(Review(adaptation_page).refresh)
 
 
 class Review:
-    """Pseudo-labels of one adaptation, one class at a time."""
+    """Beliefs of one adaptation: all, or those of one class."""
 
     def __init__(self, page: AdaptationPage) -> None:
-        self._page, self._viewer, self._samples = page, page.viewer, page.samples
+        self._page, self._viewer = page, page.viewer
         self._rows: list[dict[str, Any]] = []
         self._label: Label | None = None
+        self._state = "all"
         self._shown, self._seen = PER_PAGE, ()
         self._one_at_a_time = asyncio.Lock()
-        self._buttons: dict[Label, tuple[El, El]] = {}
-        may = self._viewer.may(Role.annotator)
-        self._keys = Keys(_VERBS if may else {"?": "help"}, onward=("confirm", "reject"))
-        self._keys.on_act(self._act)
-        self._help = help_dialog(REVIEW_KEYS)
+        self._buttons: dict[Label | None, tuple[El, El]] = {}
+        self._judging = Judging(page, self._load)
         with El("div", classes="desk"):
             with El("div", classes="stack"):
+                self._provisional = El("p", classes="provisional wrap")
+                with El("div", classes="line", role="group", aria_label=tr("Shown")) as self._filters:
+                    self._states = {name: self._state_button(name) for name in STATES}
                 self._empty = El("div", classes="empty stack")
-                self._board = Board(texts=self._samples.kind != "pictures")
-                self._more = button("Show more").on("click", self._show_more)
-            with El("aside", classes="panel", data_keys="", aria_label="Review"):
-                El("h2", "Believed without asking")
-                self._list = El("div", classes="classes", role="group", aria_label="Classes")
-                self._note = El("div", classes="note")
-                self._note.say("Most doubtful first." if may else "You can look, but not review.")
-                actions({"y": "confirm", "x": "reject", "a": "all", "?": "help"}, classes="four")
+                self._judging.board()
+                with El("div", classes="line"):
+                    self._more = button(tr("Show more")).on("click", self._show_more)
+                    self._count = El("span", classes="soft")
+            with El("aside", classes="panel", data_keys="", aria_label=tr("Review")):
+                El("h2", tr("Believed without asking"))
+                self._list = El("div", classes="classes", role="group", aria_label=tr("Classes"))
+                self._judging.panel()
 
     async def refresh(self, record: AdaptationRecord) -> None:
-        """Look again when the learner has moved."""
-        now = (record.round, record.state, record.result_version)
+        """Look again when the learner has moved, or somebody has answered."""
+        now = (record.round, record.state, record.result_version, record.spent)
         if now != self._seen:
             self._seen = now
-            async with self._one_at_a_time:
-                await self._load(record)
+            await self._load()
+            often = Counter(row["label"] for row in self._rows).most_common()
+            await self._judging.offer(record, [label for label, _ in often])
 
-    async def _load(self, record: AdaptationRecord) -> None:
-        self._rows = await asked(self._viewer.workspace.pseudo_labels, record.id)
-        counts = Counter(row["label"] for row in self._rows)
-        for gone in [label for label in self._buttons if label not in counts]:
-            self._buttons.pop(gone)[0].delete()
-        for label, n in sorted(counts.items(), key=lambda item: str(item[0])):
-            if label not in self._buttons:
-                with self._list:
-                    self._buttons[label] = self._class_button(label)
-            self._buttons[label][1].say(str(n))
-        if self._label not in counts:
-            self._label = min(counts, key=str, default=None)
+    async def _load(self) -> None:
+        async with self._one_at_a_time:
+            self._rows = await asked(self._viewer.workspace.pseudo_labels, self._page.record.id)
+            counts: dict[Label | None, int] = dict(Counter(row["label"] for row in self._rows))
+            for gone in [label for label in self._buttons if label is not None and label not in counts]:
+                self._buttons.pop(gone)[0].delete()
+            for label in [None, *sorted(counts, key=str)] if counts else []:
+                if label not in self._buttons:
+                    with self._list:
+                        self._buttons[label] = self._class_button(label)
+                self._buttons[label][1].say(f"{len(self._rows) if label is None else counts[label]:,}")
+            if self._label not in counts:
+                self._label = None
+            self._say_what_it_is()
+            await self._draw()
+
+    def _say_what_it_is(self) -> None:
+        provisional = any(row["provisional"] for row in self._rows)
+        self._provisional.set_visibility(provisional)
+        self._provisional.say(
+            tr(
+                "Provisional: this is what would be believed if the questions ended now. "
+                "It is worked out anew after every round; what you say of it stays."
+            )
+        )
+        self._filters.set_visibility(bool(self._rows))
         self._empty.clear()
-        self._empty.set_visibility(not counts)
-        if not counts:
+        self._empty.set_visibility(not self._rows)
+        if not self._rows:
             with self._empty:
-                El("h2", "Nothing is believed yet")
+                El("h2", tr("Nothing is believed yet"))
                 El(
                     "p",
-                    "After the first answers the learner labels what it is sure of; it can be checked here.",
+                    tr(
+                        "After the first answers the learner labels what it is sure of; it can be checked here."
+                    ),
                 )
-        await self._draw()
 
-    def _class_button(self, label: Label) -> tuple[El, El]:
+    def _state_button(self, state: str) -> El:
+        async def choose() -> None:
+            self._state, self._shown = state, PER_PAGE
+            self._judging.clear()
+            await self._draw()
+
+        return button(told(STATES[state][0])).on("click", choose)
+
+    def _class_button(self, label: Label | None) -> tuple[El, El]:
         async def choose() -> None:
             self._label, self._shown = label, PER_PAGE
             await self._draw()
 
         with El("button", classes="class plain-button", type_="button") as choice:
-            El("span", str(label), "name")
+            El("span", tr("All classes") if label is None else str(label), "name")
             count = El("span", classes="badge new")
         choice.on("click", choose)
         return choice, count
 
     async def _draw(self) -> None:
-        mine = [row for row in self._rows if row["label"] == self._label]
-        here = mine[: self._shown]
-        texts = await self._samples.words([row["row"] for row in here])
+        fits = STATES[self._state][1]
+        of_class = [row for row in self._rows if self._label is None or row["label"] == self._label]
+        mine = [row for row in of_class if fits(row["verdict"])]
         for label, (choice, _) in self._buttons.items():
             choice.set(aria_pressed=str(label == self._label).lower())
-        self._board.show([self._tile(row, i + 1, len(mine), texts) for i, row in enumerate(here)])
+        for state, choice in self._states.items():
+            choice.set(aria_pressed=str(state == self._state).lower())
+        here = mine[: self._shown]
+        group = tr("Most doubtful first")
+        if self._label is not None:
+            group = tr("Believed to be {label}, most doubtful first", label=self._label)
+        await self._judging.show(here, len(mine), group)
         self._more.set_visibility(len(mine) > len(here))
-
-    def _tile(self, row: dict[str, Any], number: int, total: int, texts: dict[int, str]) -> Tile:
-        doubt, mark = round(100 * row["doubt"]), _MARKS[row["verdict"]]
-        name = f"{number} of {total}, believed {row['label']}, doubt {doubt} percent"
-        picture = self._samples.picture(row["row"])
-        words = texts.get(row["row"], str(row["sample"]))
-        return Tile(
-            row["row"],
-            f"Believed to be {row['label']}",
-            f"{name}, {mark[2:]}" if mark else name,
-            picture,
-            words,
-            "" if mark else f"doubt {doubt} %" if doubt else "sure",
-            mark,
+        self._count.say(
+            tr("{shown} of {total} shown", shown=f"{len(here):,}", total=f"{len(mine):,}") if self._rows else ""
         )
 
     async def _show_more(self) -> None:
         self._shown += PER_PAGE
         await self._draw()
-
-    async def _act(self, event: GenericEventArguments) -> None:
-        act = Act.read(event.args)
-        if act is None:
-            return
-        if act.verb == "help":
-            self._help.open()
-        elif act.verb in ("confirm", "reject"):
-            async with self._one_at_a_time:
-                await self._judge(act)
-
-    async def _judge(self, act: Act) -> None:
-        rows = [id for id in act.ids if id in self._board]
-        if not rows:
-            return
-        try:
-            person = await asked(self._viewer.now, Role.annotator)
-            verdicts = dict.fromkeys(rows, act.verb)
-            await asked(self._viewer.workspace.review, self._page.record.id, person, verdicts)
-        except CualError as error:
-            complain(error)
-            self._keys.focus(rows[0])
-            return
-        for row in self._rows:
-            if row["row"] in verdicts:
-                row["verdict"] = act.verb
-        await self._draw()
-        words = f"{len(rows)} {'confirmed' if act.verb == 'confirm' else 'rejected'}."
-        self._note.say(words)
-        self._page.frame.announce(words)

@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from cual.errors import CualError, NotAllowed, NotFound
 from cual.serve.web.page.elements import El, link
+from cual.serve.web.page.texts import tr
 from cual.serve.web.page.viewer import Viewer
 
 P = ParamSpec("P")
@@ -42,7 +43,7 @@ def sorry(error: Exception, theme: bool | None = None) -> None:
     missing = isinstance(error, NotFound)
     ui.status_code(404 if missing else 403 if isinstance(error, NotAllowed) else 422 if expected else 500)
     with ui.context.client.content, El("div", classes="content empty stack"):
-        El("h1", "Not here" if missing else "Not possible" if expected else "Something went wrong")
-        El("p", str(error) if expected else "The log says what.", "wrap")
+        El("h1", tr("Not here") if missing else tr("Not possible") if expected else tr("Something went wrong"))
+        El("p", str(error) if expected else tr("The log says what."), "wrap")
         with El("div"):
-            link("Start page", "/", "button")
+            link(tr("Start page"), "/", "button")

@@ -1,8 +1,10 @@
 """The strip that is always visible: labels spent, this round's questions, what happens next, what is left."""
 
+from cual.serve.rules import standing
 from cual.serve.rules.records import AdaptationRecord, JobProgress
 from cual.serve.web.page.elements import El
 from cual.serve.web.page.frame import Frame
+from cual.serve.web.page.texts import told, tr, trn
 
 MOST = 3
 """Pairs of names that the strip shows; all are in the report."""
@@ -19,27 +21,27 @@ class Status:
         with frame.strip, El("div", classes="status-in"):
             with El("div"):
                 self._budget = El("div")
-                self._meter = Meter("Labels spent")
+                self._meter = Meter(tr("Labels spent"))
             with El("div"):
                 self._round = El("div")
-                self._round_meter = Meter("Answered in this round")
+                self._round_meter = Meter(tr("Answered in this round"))
             with El("div", classes="next"):
                 self._next = El("div", classes="wrap")
                 self._outlook = El("div", classes="outlook soft wrap")
-                self._merges = El("ul", classes="outlook wrap", aria_label="Probably one class")
-                self._work = Meter("The learner's progress")
+                self._merges = El("ul", classes="outlook wrap", aria_label=tr("Probably one class"))
+                self._work = Meter(tr("The learner's progress"))
             self.buttons = El("div", classes="line")
 
     def show(self, record: AdaptationRecord) -> None:
-        left = record.budget - record.spent
-        self._budget.say(f"{record.spent} of {record.budget} labels spent, {left} left")
+        self._budget.say(told(standing.status(record)))
         self._meter.show(record.spent, record.budget)
         self._round.say(round_text(record))
         self._round_meter.show(record.answered_in_round, record.asked_in_round)
         self._round_meter.set_visibility(record.asked_in_round > 0)
         self.buttons.set_visibility(record.state in ("asking", "thinking") and record.ended is None)
         thinking = record.state == "thinking"
-        self._next.say(" ".join(part for part in (record.next, stage_text(record.progress)) if part))
+        following = told(standing.following(record))
+        self._next.say(" ".join(part for part in (following, stage_text(record.progress)) if part))
         self._outlook.say(record.outlook or "")
         self._outlook.set_visibility(record.outlook is not None)
         self._show_merges([merge.text for merge in record.merges])
@@ -48,7 +50,7 @@ class Status:
             self._work.follow(record.progress)
         if (record.state, record.round) != self._last:  # not with every answer: that is announced by itself
             self._last = (record.state, record.round)
-            self._frame.announce(record.next)
+            self._frame.announce(following)
 
     def _show_merges(self, sentences: list[str]) -> None:
         """A line for each pair of names that are probably one class."""
@@ -62,7 +64,10 @@ class Status:
             for sentence in sentences[:MOST]:
                 El("li", sentence)
             if more > 0:
-                El("li", f"{more} more {'pairs' if more > 1 else 'pair'} of names: see the report.")
+                more_pairs = trn(
+                    "{n} more pair of names: see the report.", "{n} more pairs of names: see the report.", more
+                )
+                El("li", more_pairs)
 
 
 class Meter(El):
@@ -94,13 +99,22 @@ def round_text(record: AdaptationRecord) -> str:
 
     One round asks several questions; before the first there is nothing to count.
     """
-    if record.round < 0 or not record.asked_in_round:
-        return "No questions yet" if record.round < 0 else f"Round {record.round + 1}"
-    return f"Round {record.round + 1}: {record.answered_in_round} of {record.asked_in_round} answered"
+    if record.round < 0:
+        return tr("No questions yet")
+    if not record.asked_in_round:
+        return tr("Round {number}", number=record.round + 1)
+    return tr(
+        "Round {number}: {answered} of {asked} answered",
+        number=record.round + 1,
+        answered=record.answered_in_round,
+        asked=record.asked_in_round,
+    )
 
 
 def stage_text(progress: JobProgress | None) -> str:
     if progress is None:
         return ""
-    count = f" {progress.done} of {progress.total}" if progress.total > 1 else ""
-    return f"({progress.stage}{count})"
+    stage = tr(progress.stage)
+    if progress.total <= 1:
+        return f"({stage})"
+    return tr("({stage} {done} of {total})", stage=stage, done=progress.done, total=progress.total)

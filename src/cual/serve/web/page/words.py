@@ -1,7 +1,34 @@
 """Small things in words: days, percents, lists."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+
+from cual.serve.rules.sentences import Sentence, said
+from cual.serve.web.page.texts import tr
+
+STATES: Mapping[str, Sentence] = {
+    "preparing": said("preparing"),
+    "ready": said("ready"),
+    "thinking": said("thinking"),
+    "asking": said("asking"),
+    "review": said("review"),
+    "finished": said("finished"),
+    "failed": said("failed"),
+    "dropped": said("dropped"),
+    "removed": said("removed"),
+}
+"""What agents, pools and adaptations are, in a word."""
+ZONES: Mapping[str, Sentence] = {
+    "old": said("looks known"),
+    "ambiguous": said("hard to say"),
+    "novel": said("looks new"),
+}
+"""How a sample lies to the line between what is known and what is new."""
+ROLES: Mapping[str, Sentence] = {
+    "reader": said("reader"),
+    "annotator": said("annotator"),
+    "admin": said("administrator"),
+}
 
 
 def day(at: datetime) -> str:
@@ -23,4 +50,4 @@ def some(things: Sequence[object], most: int) -> str:
     'cat, dog and 1 more'
     """
     text = ", ".join(str(thing) for thing in things[:most])
-    return text if len(things) <= most else f"{text} and {len(things) - most} more"
+    return text if len(things) <= most else tr("{some} and {n} more", some=text, n=len(things) - most)

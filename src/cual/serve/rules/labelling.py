@@ -1,0 +1,54 @@
+"""The part of the Workspace that is about classes: what people see of them while they label. Only the front."""
+
+from collections.abc import Sequence
+
+from cual.serve.rules import class_keys, classes, finding
+from cual.serve.rules.records import ClassRecord, Person
+from cual.serve.storage.home import Home
+from cual.types import Label
+
+
+class OfClasses:
+    """What a workspace tells of classes, and is told of them."""
+
+    home: Home
+
+    def classes(self, agent: int, labels: Sequence[Label] | None = None) -> list[ClassRecord]:
+        """What people are told of these classes of an agent, of all by default."""
+        if labels is None:
+            return classes.every(self.home, agent)
+        return classes.some(self.home, agent, labels)
+
+    def find_classes(self, agent: int, typed: str, n: int = 20) -> list[finding.Match]:
+        """Classes that what somebody typed may mean, the best first."""
+        return finding.find(typed, [record.label for record in self.classes(agent)])[:n]
+
+    def describe_class(
+        self,
+        agent: int,
+        label: Label,
+        person: Person,
+        description: str | None = None,
+        colour: str | None = None,
+        examples: Sequence[tuple[int, int]] | None = None,
+    ) -> ClassRecord:
+        """Write down what a class is, its colour (#rrggbb), samples (pool, row) that show it."""
+        return classes.describe(self.home, agent, label, person, description, colour, examples)
+
+    def recent_classes(self, agent: int, person: Person) -> list[Label]:
+        """What a person answered with, the latest first."""
+        return classes.recent(self.home, agent, person)
+
+    def class_keys(
+        self, agent: int, person: Person, labels: Sequence[Label], likely: Sequence[Label] = ()
+    ) -> dict[str, Label]:
+        """Which digit answers with which of these classes: a person's own, for good; likely ones get one."""
+        return class_keys.of(self.home, agent, person, labels, likely)
+
+    def kept_keys(self, agent: int, person: Person) -> dict[str, Label]:
+        """The digits that a person has for classes of an agent; none is given away by asking."""
+        return class_keys.kept(self.home, agent, person)
+
+    def give_key(self, agent: int, person: Person, key: str, label: Label) -> None:
+        """Give a digit of a person to another class."""
+        class_keys.give(self.home, agent, person, key, label)

@@ -1,0 +1,89 @@
+"""Classes of an agent: what people are told of them, how they are found, and the keys of whoever asks."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import Field, StrictInt, StrictStr
+
+from cual.serve.rules.classes import LONGEST_DESCRIPTION, MOST_CHOSEN
+from cual.serve.rules.records import ClassRecord
+from cual.serve.web.api.common import (
+    LARGEST_ID,
+    Admin,
+    Annotator,
+    Body,
+    Id,
+    InWorkspace,
+    LabelIn,
+    Reader,
+    problems,
+)
+from cual.types import Label
+
+router = APIRouter(prefix="/api/agents/{id}", tags=["classes"])
+
+
+class Example(Body):
+    pool: Annotated[StrictInt, Field(ge=1, le=LARGEST_ID)]
+    row: Annotated[StrictInt, Field(ge=0, le=LARGEST_ID)]
+
+
+class Description(Body):
+    """What is left out stays as it is."""
+
+    label: LabelIn
+    description: Annotated[StrictStr | None, Field(max_length=LONGEST_DESCRIPTION)] = None
+    colour: Annotated[StrictStr | None, Field(pattern=r"^(#[0-9a-fA-F]{6})?$")] = None
+    """As #rrggbb; an empty text goes back to the usual one."""
+    examples: Annotated[list[Example] | None, Field(max_length=MOST_CHOSEN)] = None
+
+
+class KeyOf(Body):
+    key: Annotated[StrictStr, Field(pattern=r"^[1-9]$")]
+    label: LabelIn
+
+
+@dataclass(frozen=True)
+class Found:
+    """A class that may be meant; the score is 1 for the name itself, and less the farther it is from it."""
+
+    label: Label
+    score: float
+
+
+@router.get("/classes", responses=problems(404))
+def classes(person: Reader, workspace: InWorkspace, id: Id) -> list[ClassRecord]:
+    """What people are told of each class that the current version knows, or an answer named since."""
+    return workspace.classes(id)
+
+
+@router.get("/classes/find", responses=problems(404))
+def find_classes(
+    person: Reader,
+    workspace: InWorkspace,
+    id: Id,
+    typed: Annotated[str, Query(max_length=100)],
+    n: Annotated[int, Query(ge=1, le=1000)] = 20,
+) -> list[Found]:
+    """Classes that somebody may mean: any order of words, with typos, in the plural, without accents."""
+    return [Found(match.label, match.score) for match in workspace.find_classes(id, typed, n)]
+
+
+@router.put("/classes", responses=problems(404))
+def describe_class(person: Admin, workspace: InWorkspace, id: Id, body: Description) -> ClassRecord:
+    """Write down what a class is: plain text, a colour, samples that show it."""
+    chosen = None if body.examples is None else [(example.pool, example.row) for example in body.examples]
+    return workspace.describe_class(id, body.label, person, body.description, body.colour, chosen)
+
+
+@router.get("/keys", responses=problems(404))
+def keys(person: Reader, workspace: InWorkspace, id: Id) -> dict[str, Label]:
+    """Which digit answers with which class, for whoever asks."""
+    return workspace.kept_keys(id, person)
+
+
+@router.put("/keys", status_code=204, responses=problems(404))
+def give_key(person: Annotator, workspace: InWorkspace, id: Id, body: KeyOf) -> None:
+    """Give one of one's own digits to a class; it keeps it until the digit is given to another."""
+    workspace.give_key(id, person, body.key, body.label)
