@@ -94,8 +94,10 @@ class Service:
 
     def person(self, name: str, role: str) -> str:
         """A sign-in address for somebody, who is added if not known yet."""
-        known = {person["name"]: person["id"] for person in self.call("GET", "/people")}
-        id = known.get(name) or self.call("POST", "/people", {"name": name, "role": role})["id"]
+        known = {person["name"]: person for person in self.call("GET", "/people")}
+        person = known.get(name) or self.call("POST", "/people", {"name": name, "role": role})
+        assert person["role"] == role, f"another test has made {name} a {person['role']}: take another name"
+        id = person["id"]
         return self.call("POST", f"/people/{id}/tokens", {"kind": "sign-in"})["address"]
 
     def begin(self, pool: int = 1, budget: int = 30) -> int:

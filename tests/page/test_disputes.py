@@ -69,14 +69,14 @@ def test_the_people_page_tells_administrators_of_all_and_others_of_themselves(
     service: Any, window: Callable[..., Any]
 ) -> None:
     id = service.begin()
-    mine = window(service.person("Lea", "annotator"))
+    mine = window(service.person("Nele", "annotator"))
     mine.open(f"/adaptations/{id}")
     tile = next_tile(mine)
     answer(mine, str(service.call("GET", "/agents/1")["classes"][0]))
     gone(mine, tile)
     mine.open(f"/adaptations/{id}/people")
     mine.page.wait_for_selector("h2:has-text('How I get on')")
-    assert "Lea" in mine.page.inner_text("table")
+    assert "Nele" in mine.page.inner_text("table")
     assert mine.page.get_by_role("button", name="Save").count() == 0
     admin = window(service.person("Mia", "admin"))
     admin.open(f"/adaptations/{id}/people")

@@ -17,7 +17,7 @@ def test_a_budget_is_raised_a_version_made_and_taken_back_by_keyboard(
 ) -> None:
     id = answered(service, truth)
     record = service.call("GET", f"/adaptations/{id}")
-    seen = window(service.person("Lea", "admin"))
+    seen = window(service.person("Alma", "admin"))
     page, keys = seen.page, seen.page.keyboard
     seen.open(f"/adaptations/{id}")
     page.get_by_role("heading", name="No more questions").wait_for()
