@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 
 from cual.encoders.anything import is_features
-from cual.encoders.sources import Columns, open_source, tables
-from cual.errors import BadFile, BadImage, DamagedFile
+from cual.encoders.sources import Columns, open_source, plain_source_columns, tables
+from cual.errors import BadFile, BadImage, BadOption, DamagedFile
 
 
 def loaded(source):
@@ -323,3 +323,58 @@ def test_parquet_of_features_is_told_from_parquet_of_text(tmp_path):
     np.savez(tmp_path / "f.npz", X=np.eye(2))
     told = {p.name: is_features(p) for p in tmp_path.iterdir()}
     assert told == {"text.parquet": False, "vectors.parquet": True, "columns.parquet": True, "f.npz": True}
+
+
+# -- what else a table says ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.jsonl", "x.jsonl.gz", "x.parquet"])
+def test_plain_columns_of_a_table_of_text(tmp_path, name):
+    rows = [
+        {"id": "a", "text": "one", "label": "cat", "who": "Ada", "Class": "k"},
+        {"id": "b", "text": "two", "label": "dog", "who": "<b>Bob</b>", "Class": "k"},
+    ]
+    path = tmp_path / name
+    if name.endswith(".parquet"):
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    elif ".jsonl" in name:
+        data = "".join(json.dumps(row) + "\n" for row in rows).encode()
+        path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    else:
+        mark = "\t" if ".tsv" in name else ","
+        path.write_text(
+            "\n".join(mark.join(cells) for cells in [rows[0], *(row.values() for row in rows)]) + "\n"
+        )
+    columns = plain_source_columns(path)
+    assert columns.names == ("who",)
+    assert [tuple(note) for note in columns.notes] == [("label", "labels"), ("Class", "labels")]
+    assert list(columns) == [["Ada"], ["<b>Bob</b>"]]
+    with pytest.raises(BadOption, match="seems to hold labels"):
+        plain_source_columns(path, Columns(label="who"), ["who"])
+    assert plain_source_columns(path, Columns(text="who")).names == ("text",)
+
+
+def test_json_lines_may_have_a_column_in_some_rows_only(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"text": "a"}\n{"text": "b", "more": {"label": "cat"}, "n": 3}\n')
+    columns = plain_source_columns(path)
+    assert columns.names == ("more", "n")
+    assert list(columns) == [[None, None], [None, 3]], "what is nested may be anything, labels too"
+    assert [tuple(note) for note in columns.notes] == [("more", "shape")]
+
+
+def test_plain_columns_of_a_dataset_leave_out_every_class(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features(
+        {
+            "text": datasets.Value("string"),
+            "intent": datasets.ClassLabel(names=["buy", "sell"]),
+            "who": datasets.Value("string"),
+            "tags": datasets.Sequence(datasets.Value("string")),
+        }
+    )
+    rows = {"text": ["a", "b"], "intent": [0, 1], "who": ["Ada", None], "tags": [["x"], []]}
+    datasets.Dataset.from_dict(rows, features=features).save_to_disk(str(tmp_path / "d"))
+    columns = plain_source_columns(tmp_path / "d")
+    assert (columns.names, list(columns)) == (("who",), [["Ada"], [None]])
+    assert [tuple(note) for note in columns.notes] == [("intent", "labels"), ("tags", "shape")]

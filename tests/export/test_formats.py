@@ -183,3 +183,24 @@ def test_the_format_follows_from_the_name() -> None:
         format_of(Path("labels"))
     with pytest.raises(UnknownName, match="export format"):
         _ = formats["xml"]
+
+
+@pytest.mark.parametrize("name", formats.names())
+def test_further_columns_stand_behind_those_of_every_label(tmp_path: Path, name: str) -> None:
+    names, values = ("said", "n", "old"), [("=1+1", 3, True), (None, None, None)]
+    path = where(tmp_path, name)
+    labels = Labels(iter([row("a"), row("b")]), more=names, beside=lambda rows: values[: len(rows)])
+    assert formats[name].write(labels, path) == 2
+    if name == "csv":
+        first, second = csv.DictReader(path.open(encoding="utf-8"))
+        assert [first[f"columns.{key}"] for key in names] == ["'=1+1", "3", "1"]
+        assert [second[f"columns.{key}"] for key in names] == ["", "", ""]
+    elif name == "jsonl":
+        first, second = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
+        assert [first[f"columns.{key}"] for key in names] == ["=1+1", 3, True]
+        assert list(first) == [*COLUMNS, *(f"columns.{key}" for key in names)]
+        assert second["columns.said"] is None
+    else:
+        first, second = read(name, path).to_pylist()
+        assert [first[f"columns.{key}"] for key in names] == ["=1+1", "3", "True"]
+        assert second["columns.old"] is None

@@ -132,4 +132,5 @@ def test_what_cual_export_refuses(saved: Path, tmp_path: Path) -> None:
     assert "goes with" in refused("export", saved, *target, "--format", "csv", "--files", tmp_path)
     assert "neither" in refused("export", tmp_path, *target, "--format", "csv")
     assert "one adaptation" in refused("export", saved, *target, "--format", "csv", "--agent", 1)
+    assert "no columns of a table" in refused("export", saved, *target, "--format", "csv", "--columns")
     assert not (tmp_path / "x").exists()

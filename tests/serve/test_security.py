@@ -70,6 +70,7 @@ ROLES: dict[tuple[str, str], str] = {
     ("GET", "/api/pools/{id}/skipped"): READER,
     ("GET", "/api/pools/{id}/pictures/{row}"): READER,
     ("GET", "/api/pools/{id}/texts/{row}"): READER,
+    ("GET", "/api/pools/{id}/columns/{row}"): READER,
     ("GET", "/api/adaptations"): READER,
     ("POST", "/api/adaptations"): ADMIN,
     ("GET", "/api/adaptations/{id}"): READER,

@@ -47,6 +47,12 @@ def export(
             "--everything", help="Also what does not count: corrected, overruled, rejected, “cannot tell”."
         ),
     ] = False,
+    columns: Annotated[
+        bool,
+        typer.Option(
+            "--columns", help="Of a workspace: also the columns of the pools' tables, as columns.NAME."
+        ),
+    ] = False,
     files: Annotated[
         Path | None,
         typer.Option(
@@ -94,6 +100,8 @@ def export(
     if is_saved(source):
         if adaptation is not None or agent is not None:
             raise BadOption(f"{source} is one adaptation; --adaptation and --agent choose in a workspace")
+        if columns:
+            raise BadOption(f"{source} has no columns of a table; --columns is for what a workspace keeps")
         from cual.export.saved import saved_labels
 
         _write(saved_labels(source, everything), name, output, _found(files, None))
@@ -104,7 +112,7 @@ def export(
 
     opened = opened_workspace(source, database)
     try:
-        labels = opened.export(OPERATOR, adaptation, agent, everything, name)
+        labels = opened.export(OPERATOR, adaptation, agent, everything, name, columns)
         _write(labels, name, output, _found(files, opened))
     finally:
         opened.close()

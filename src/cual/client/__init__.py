@@ -4,6 +4,8 @@ What the service does is not repeated here: this is a thin, typed way to say it.
 """
 
 import io
+import json
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -97,7 +99,7 @@ class Client(Connection):
         """
         said = {"encoder": encoder, "text": text, "label": label, "id": id}
         sent = {"name": name} | {key: value for key, value in said.items() if value is not None}
-        record = self._make("/api/agents/from-data", sent, path, files, X, y=y)
+        record = self._make("/api/agents/from-data", sent, path, files, X, {"y": y})
         return self._made(read(RemoteAgent, record), wait)
 
     def make_example(self, wait: bool = True) -> RemoteAgent:
@@ -181,14 +183,32 @@ class Client(Connection):
         wait: bool = True,
         text: str | None = None,
         id: str | None = None,
+        columns: Mapping[str, Iterable[Any]] | Iterable[str] | None = None,
     ) -> RemotePool:
         """Make a pool: of `files` (pictures, a zip, an .npz, a table), of features, or of a `path` over there.
 
-        With `wait`, it is ready when this returns. `text` and `id` are columns of a table.
+        With `wait`, it is ready when this returns.
+
+        Parameters
+        ----------
+        text, id
+            Columns of a table, where they are not called as usual.
+        columns
+            Columns for people to read beside each sample, which no learner sees. With `X` their values by name;
+            of files and paths the names of those to keep, by default all plain ones but those of labels.
         """
+        if isinstance(columns, Mapping) != (X is not None) and columns is not None:
+            raise BadFeatures("columns come with their values for X, and as names for files and paths")
         said = {"text": text, "id": id}
-        sent = {"name": name, "agent": id_of(agent)} | {k: v for k, v in said.items() if v is not None}
-        pool = read(RemotePool, self._make("/api/pools", sent, path, files, X, ids=ids))
+        arrays: dict[str, Iterable[Any] | None] = {"ids": ids}
+        if isinstance(columns, Mapping):
+            arrays |= _plain_arrays(columns)
+            columns = list(columns)
+        sent: dict[str, Any] = {"name": name, "agent": id_of(agent)}
+        sent |= {k: v for k, v in said.items() if v is not None}
+        if columns is not None:
+            sent["columns"] = list(columns)
+        pool = read(RemotePool, self._make("/api/pools", sent, path, files, X, arrays))
         if not wait:
             return pool
         pool = until(lambda: self.pool(pool), lambda p: p.state != "preparing")
@@ -203,14 +223,14 @@ class Client(Connection):
         path: str | None,
         files: Iterable[str | Path] | str | Path | None,
         X: npt.ArrayLike | None,
-        **arrays: Iterable[Label] | None,
+        arrays: Mapping[str, Iterable[Any] | None],
     ) -> dict[str, Any]:
         """Send what an agent or a pool is made of."""
         if path is not None:
             return self.post(address, json={**said, "path": path}, once=True)
         with ExitStack() as opened:
             parts = _parts(opened, files, X, arrays)
-            form = {key: str(value) for key, value in said.items()}
+            form = {k: json.dumps(v) if isinstance(v, list) else str(v) for k, v in said.items()}
             return self.post(address, data=form, files=parts, once=True)
 
     def rename_pool(self, pool: int | RemotePool, name: str) -> RemotePool:
@@ -226,6 +246,10 @@ class Client(Connection):
 
     def text(self, pool: int | RemotePool, row: int) -> str:
         return self.get(f"/api/pools/{id_of(pool)}/texts/{row}")["text"]
+
+    def columns(self, pool: int | RemotePool, row: int) -> dict[str, Any]:
+        """What the pool's table says of a sample beside its features or its text."""
+        return self.get(f"/api/pools/{id_of(pool)}/columns/{row}")["columns"]
 
     # -- adaptations -------------------------------------------------------------------------------------------
 
@@ -256,9 +280,10 @@ class Client(Connection):
         path: str | Path,
         format: str | None = None,
         everything: bool = False,
+        columns: bool = False,
     ) -> None:
         """Write the labels of all adaptations of an agent to a new file; see `RemoteAdaptation.export`."""
-        export(self, f"/api/agents/{id_of(agent)}/labels", Path(path), format, everything)
+        export(self, f"/api/agents/{id_of(agent)}/labels", Path(path), format, everything, columns)
 
     # -- the service itself ------------------------------------------------------------------------------------
 
@@ -289,20 +314,39 @@ def _npy(array: Array) -> bytes:
     return buffer.getvalue()
 
 
+def _npz(arrays: Mapping[str, Array]) -> bytes:
+    """As `np.savez`, which takes some names of arrays for its own parameters."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as packed:
+        for name, array in arrays.items():
+            packed.writestr(f"{name}.npy", _npy(array))
+    return buffer.getvalue()
+
+
+def _plain_arrays(columns: Mapping[str, Iterable[Any]]) -> dict[str, Any]:
+    """Columns as further arrays of an .npz; where a value is missing, all are text."""
+    for name in columns:
+        if name in ("X", "y", "ids", "class_names", "encoder"):
+            raise BadFeatures(f"a column cannot be called {name!r}; give it another name")
+    arrays = {name: list(values) for name, values in columns.items()}
+    return {
+        name: ["" if value is None else str(value) for value in values] if None in values else values
+        for name, values in arrays.items()
+    }
+
+
 def _parts(
     opened: ExitStack,
     files: Iterable[str | Path] | str | Path | None,
     X: npt.ArrayLike | None,
-    arrays: dict[str, Iterable[Label] | None],
+    arrays: Mapping[str, Iterable[Any] | None],
 ) -> list[tuple[str, tuple[str, Any]]]:
     """The files of a form; features become an .npz."""
     if (files is None) == (X is None):
         raise BadFeatures("give files, or X, or a path on the service's machine")
     if X is not None:
-        buffer = io.BytesIO()
         named = {name: np.array(list(values)) for name, values in arrays.items() if values is not None}
-        np.savez(buffer, allow_pickle=False, X=np.asarray(X), **named)  # pyright: ignore[reportArgumentType]
-        return [("files", ("features.npz", buffer.getvalue()))]
+        return [("files", ("features.npz", _npz({"X": np.asarray(X), **named})))]
     paths: Iterator[Path] = (
         iter([Path(files)]) if isinstance(files, str | Path) else (Path(p) for p in files or ())
     )

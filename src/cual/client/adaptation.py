@@ -129,7 +129,9 @@ class RemoteAdaptation:
             if len(part) < 10_000:
                 return rows
 
-    def export(self, path: str | Path, format: str | None = None, everything: bool = False) -> None:
+    def export(
+        self, path: str | Path, format: str | None = None, everything: bool = False, columns: bool = False
+    ) -> None:
         """Write the labels to a new file: answers and pseudo-labels, with people, times and doubts.
 
         Parameters
@@ -138,8 +140,10 @@ class RemoteAdaptation:
             csv, jsonl, parquet, or datasets (a zip of its folder); what the file's name ends in by default.
         everything
             Also what does not count: what was corrected, overruled or rejected, and "cannot tell".
+        columns
+            Also what the pool's table says of the samples, as ``columns.NAME``.
         """
-        export(self._client, f"{self._url}/labels", Path(path), format, everything)
+        export(self._client, f"{self._url}/labels", Path(path), format, everything, columns)
 
     def review(self, verdicts: Mapping[int, Literal["confirm", "reject"] | None]) -> None:
         """Confirm or reject pseudo-labels, by the row of the sample; None takes it back."""
@@ -163,8 +167,9 @@ class RemoteAdaptation:
         rows = [row for row in lent if row["query"] == first]
         self._questions.setdefault(first, {}).update({row["sample"]: row["id"] for row in rows})
         names = ("sample", "score", "zone", "suggestion", "row")
-        columns = (tuple(row[name] for row in rows) for name in names)
-        return RemoteQuery(first, rows[0]["round"], *columns)
+        values = (tuple(row[name] for row in rows) for name in names)
+        columns = tuple(row.get("columns", {}) for row in rows)  # an older service tells of none
+        return RemoteQuery(first, rows[0]["round"], *values, columns=columns)
 
     def _known(self, query_id: str, answers: Mapping[Any, Any]) -> dict[Label, int]:
         """The questions of a query by sample; asked for again where somebody else was lent them."""
@@ -182,9 +187,13 @@ class RemoteAdaptation:
         return known
 
 
-def export(client: Connection, url: str, path: Path, format: str | None, everything: bool) -> None:
+def export(
+    client: Connection, url: str, path: Path, format: str | None, everything: bool, columns: bool
+) -> None:
     """Fetch labels into a new file."""
-    wanted = {"format": format or path.suffix.removeprefix("."), "everything": everything}
+    wanted: dict[str, Any] = {"format": format or path.suffix.removeprefix("."), "everything": everything}
+    if columns:  # an older service knows nothing of it
+        wanted["columns"] = True
     client.fetch(url, path, "GET", params=wanted)
 
 

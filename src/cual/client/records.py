@@ -30,6 +30,8 @@ class RemotePool:
     size: int
     state: Literal["preparing", "ready", "failed", "removed"]
     error: str | None
+    columns: tuple[str, ...] = ()
+    """What its table says of each sample, for people to read."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,9 @@ class RemoteQuery:
     zones: tuple[str, ...]
     suggestions: tuple[Label | None, ...]
     rows: tuple[int, ...]
-    """Rows of the pool, for `Client.picture` and `Client.text`."""
+    """Rows of the pool, for `Client.picture`, `Client.text` and `Client.columns`."""
+    columns: tuple[Mapping[str, Any], ...] = ()
+    """What the pool's table says of each sample, for people to read."""
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -42,8 +42,8 @@ def read_parquet(path: Path, ids: str | None = None, labels: str | None = None) 
     )
 
 
-def _vectors(path: Path, arrow: Any, names: Sequence[str]) -> AnyArray:
-    """X from the one list column of a parquet table, or from its numeric columns side by side."""
+def feature_columns(path: Path, schema: Any, names: Sequence[str]) -> list[str]:
+    """Which of some columns of a parquet file are the features: the one of lists, or else all numeric ones."""
     import pyarrow as pa
 
     def is_list(kind: Any) -> bool:
@@ -52,21 +52,29 @@ def _vectors(path: Path, arrow: Any, names: Sequence[str]) -> AnyArray:
     def is_number(kind: Any) -> bool:
         return pa.types.is_floating(kind) or pa.types.is_integer(kind)
 
-    types = {name: arrow.schema.field(name).type for name in names}
+    types = {name: schema.field(name).type for name in names}
     lists = [name for name in names if is_list(types[name]) and is_number(types[name].value_type)]
     if len(lists) > 1:
         raise BadFeatures(f"{path} has several columns of lists ({', '.join(lists)}); keep one")
-    if not lists:
-        numbers = [name for name in names if is_number(types[name])]
-        if not numbers:
-            raise BadFeatures(f"{path} has no column of lists of numbers and no numeric columns")
-        return np.column_stack([_filled(path, arrow, name) for name in numbers])
-    column = arrow.column(lists[0]).combine_chunks()
+    features = lists or [name for name in names if is_number(types[name])]
+    if not features:
+        raise BadFeatures(f"{path} has no column of lists of numbers and no numeric columns")
+    return features
+
+
+def _vectors(path: Path, arrow: Any, names: Sequence[str]) -> AnyArray:
+    """X from the one list column of a parquet table, or from its numeric columns side by side."""
+    import pyarrow as pa
+
+    features = feature_columns(path, arrow.schema, names)
+    if not pa.types.is_nested(arrow.schema.field(features[0]).type):
+        return np.column_stack([_filled(path, arrow, name) for name in features])
+    column = arrow.column(features[0]).combine_chunks()
     values = column.flatten()
     rows = len(column)
     width = len(values) // rows if rows else 0
     if column.null_count or values.null_count or {len(v) for v in column} != {width}:
-        raise BadFeatures(f"{path}: column {lists[0]!r} must hold lists of one length, without gaps")
+        raise BadFeatures(f"{path}: column {features[0]!r} must hold lists of one length, without gaps")
     return cast(AnyArray, values.to_numpy(zero_copy_only=False)).reshape(rows, width)
 
 

@@ -2,18 +2,21 @@
 
 import os
 import tempfile
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+from cual.data.plain import Value
 from cual.errors import BadOption
 from cual.loop.labels import LabelRow
 from cual.registry import Registry
 
 COLUMNS = LabelRow._fields
+PREFIX = "columns."
+"""So that no column of somebody's table is taken for one of ours."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,21 @@ class Labels:
     rows: Iterable[LabelRow]
     numbers: frozenset[str] = frozenset()
     """Which of the columns ``sample`` and ``label`` hold whole numbers; else they hold names."""
+    more: tuple[str, ...] = ()
+    """Further columns, which came with the samples; in a file their names begin with `PREFIX`."""
+    beside: Callable[[Sequence[LabelRow]], Iterable[Sequence[Value]]] | None = None
+    """The values of further columns, of some rows at a time."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of a file of them."""
+        return (*COLUMNS, *(f"{PREFIX}{name}" for name in self.more))
+
+    def cells(self, rows: Sequence[LabelRow]) -> list[tuple[Any, ...]]:
+        """What stands in these columns, of some of the rows."""
+        if self.beside is None:
+            return list(rows)
+        return [(*row, *more) for row, more in zip(rows, self.beside(rows), strict=True)]
 
     def parts(self, n: int = 1000) -> Iterator[list[LabelRow]]:
         """The rows, `n` at a time: so many are in memory together."""

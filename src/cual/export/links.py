@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cual.errors import BadOption
-from cual.export.base import COLUMNS, Labels, new_folder
+from cual.export.base import Labels, new_folder
 from cual.export.text import csv_lines
 from cual.loop.labels import LabelRow
 
@@ -102,10 +102,12 @@ def write_links(labels: Labels, path: Path, file_of: Callable[[LabelRow], Path |
     counted = {"links": 0, "missing": 0}
     with new_folder(path) as folder:
         with (folder / FILE).open("w", encoding="utf-8", errors="backslashreplace", newline="") as table:
-            table.write(csv_lines([("link", *COLUMNS)]))
+            table.write(csv_lines([("link", *labels.names)]))
             classes = _Classes(folder)
             for part in labels.parts():
-                table.write(csv_lines(list(_linked(part, classes, file_of, counted))))
+                links = _linked(part, classes, file_of, counted)
+                lines = zip(links, labels.cells(part), strict=True)
+                table.write(csv_lines([(link, *cells) for link, cells in lines]))
         if counted["missing"] and not counted["links"]:
             raise BadOption(
                 f"none of the {counted['missing']} samples has a file there: sample ids are paths below the "
@@ -119,15 +121,15 @@ def _linked(
     classes: "_Classes",
     file_of: Callable[[LabelRow], Path | None],
     counted: dict[str, int],
-) -> Iterator[tuple[object, ...]]:
-    """Make the links of some rows; their lines of the table."""
+) -> Iterator[str | None]:
+    """Make the links of some rows; what they are called."""
     for row in rows:
         link = None
         if row.counts and row.label is not None:
             file = file_of(row)
             link = None if file is None else classes.link(row, file)
             counted["missing" if link is None else "links"] += 1
-        yield (link, *row)
+        yield link
 
 
 class _Classes:

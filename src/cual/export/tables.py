@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from cual.errors import Unavailable
-from cual.export.base import COLUMNS, Labels, formats, new_folder
-from cual.loop.labels import LabelRow
+from cual.export.base import Labels, formats, new_folder
 from cual.storage import replacing
 
 _NO_PYARROW = "writing parquet needs pyarrow: pip install 'cual[parquet]'"
@@ -69,11 +68,11 @@ formats.add("datasets")(_HuggingFace())
 
 def _write(labels: Labels, target: Any, writer_of: Callable[..., Any]) -> int:
     pyarrow, _ = _pyarrow()
-    schema = _schema(pyarrow, labels.numbers)
+    schema = _schema(pyarrow, labels)
     written = 0
     with writer_of(target, schema) as writer:
         for part in labels.parts(AT_ONCE):
-            writer.write_batch(_batch(pyarrow, schema, part))
+            writer.write_batch(_batch(pyarrow, schema, labels.cells(part)))
             written += len(part)
     return written
 
@@ -87,20 +86,21 @@ def _opened(datasets: Any, arrow: Path, rows: int) -> Any:
     return datasets.Dataset.from_dict({name: [] for name in features}, features=features)
 
 
-def _schema(pyarrow: Any, numbers: frozenset[str]) -> Any:
-    sample = pyarrow.int64() if "sample" in numbers else pyarrow.string()
-    label = pyarrow.int64() if "label" in numbers else pyarrow.string()
+def _schema(pyarrow: Any, labels: Labels) -> Any:
+    """Types of the columns; what came with the samples is text, for nobody knows what the next row holds."""
+    sample = pyarrow.int64() if "sample" in labels.numbers else pyarrow.string()
+    label = pyarrow.int64() if "label" in labels.numbers else pyarrow.string()
     types = {"sample": sample, "counts": pyarrow.bool_()} | dict.fromkeys(
         ("label", "suggestion", "instead"), label
     )
     types |= {"at": pyarrow.timestamp("ms", tz="UTC"), "doubt": pyarrow.float64(), "score": pyarrow.float64()}
     types |= dict.fromkeys(("round", "row", "adaptation", "agent", "pool", "version"), pyarrow.int64())
-    return pyarrow.schema([(name, types.get(name, pyarrow.string())) for name in COLUMNS])
+    return pyarrow.schema([(name, types.get(name, pyarrow.string())) for name in labels.names])
 
 
-def _batch(pyarrow: Any, schema: Any, rows: Sequence[LabelRow]) -> Any:
+def _batch(pyarrow: Any, schema: Any, rows: Sequence[Sequence[Any]]) -> Any:
     columns: dict[str, Sequence[Any]] = {}
-    for place, name in enumerate(COLUMNS):
+    for place, name in enumerate(schema.names):
         values: list[Any] = [row[place] for row in rows]
         if name == "at":
             values = [datetime.fromisoformat(value) for value in values]

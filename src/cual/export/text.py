@@ -4,11 +4,11 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cual.export.base import COLUMNS, Labels, formats
-from cual.loop.labels import LabelRow
+from cual.export.base import Labels, formats
 from cual.storage import write_pieces
 
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠", "'")
@@ -37,8 +37,9 @@ def csv_lines(rows: Sequence[Sequence[Any]]) -> str:
     return text.getvalue()
 
 
-def json_lines(rows: Sequence[LabelRow]) -> str:
-    return "".join(json.dumps(row._asdict(), ensure_ascii=False) + "\n" for row in rows)
+def json_lines(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    objects = (dict(zip(names, row, strict=True)) for row in rows)
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in objects)
 
 
 class _Csv:
@@ -49,7 +50,7 @@ class _Csv:
     def check(self) -> None: ...
 
     def write(self, labels: Labels, path: Path) -> int:
-        return _write(labels, path, csv_lines, head=csv_lines([COLUMNS]))
+        return _write(labels, path, csv_lines, head=csv_lines([labels.names]))
 
 
 class _JsonLines:
@@ -60,7 +61,7 @@ class _JsonLines:
     def check(self) -> None: ...
 
     def write(self, labels: Labels, path: Path) -> int:
-        return _write(labels, path, json_lines)
+        return _write(labels, path, partial(json_lines, labels.names))
 
 
 formats.add("csv")(_Csv())
@@ -75,7 +76,7 @@ def _write(labels: Labels, path: Path, lines: Callable[[Any], str], head: str = 
         yield head.encode()
         for part in labels.parts():
             written += len(part)
-            yield lines(part).encode("utf-8", "backslashreplace")
+            yield lines(labels.cells(part)).encode("utf-8", "backslashreplace")
 
     write_pieces(path, pieces())
     return written

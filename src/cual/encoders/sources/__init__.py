@@ -1,11 +1,13 @@
 """What users have: folders of images, tables of text, Hugging Face datasets on disk. No encoding here."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from cual.encoders.sources.datasets import hugging_face_dataset, split_names
+from cual.data.plain import PlainColumns
+from cual.encoders.sources.datasets import hugging_face_dataset, plain_dataset_columns, split_names
 from cual.encoders.sources.folders import image_folder
 from cual.encoders.sources.items import Columns, Inside, Item, Source, Undecoded
-from cual.encoders.sources.tables import TABLES, holds_text, table_columns, text_table
+from cual.encoders.sources.tables import TABLES, holds_text, plain_text_columns, table_columns, text_table
 from cual.errors import BadFile
 
 __all__ = [
@@ -18,6 +20,8 @@ __all__ = [
     "hugging_face_dataset",
     "image_folder",
     "open_source",
+    "plain_source_columns",
+    "plain_text_columns",
     "table_columns",
     "text_table",
 ]
@@ -38,3 +42,11 @@ def open_source(path: str | Path, columns: Columns | None = None) -> Source:
     if path.name.lower().endswith(TABLES):
         return text_table(path, columns)
     raise BadFile(f"{path} is neither a folder of images nor a table of text ({', '.join(TABLES)})")
+
+
+def plain_source_columns(
+    path: Path, columns: Columns | None = None, wanted: Sequence[str] | None = None
+) -> PlainColumns:
+    """What a table of text, or a Hugging Face dataset, says of each item beside it, in the items' order."""
+    read = plain_dataset_columns if path.is_dir() else plain_text_columns
+    return read(path, columns, wanted)

@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -9,6 +10,8 @@ from typing import Any, cast
 from cual.data import columns as usual
 from cual.data.columns import column
 from cual.data.labels import recorded_label
+from cual.data.plain import MOST_NAMES, PlainColumns, chosen
+from cual.data.plain_files import AT_ONCE, batch_rows, is_plain
 from cual.encoders.images import open_image
 from cual.encoders.sources.items import Columns, Item, Source, row_ids, text_items
 from cual.errors import BadFile, BadImage, DamagedFile
@@ -43,6 +46,26 @@ def hugging_face_dataset(path: Path, columns: Columns | None = None) -> Source:
     return Source(path, "text", text_items(path, rows, text, label, key))
 
 
+def plain_dataset_columns(
+    path: Path, columns: Columns | None = None, wanted: Sequence[str] | None = None
+) -> PlainColumns:
+    """The columns of a dataset beside text, images, labels (whatever they are called) and ids."""
+    columns = columns or Columns()
+    table, features = _arrow(path)
+    names: list[str] = table.column_names
+    given = ((columns.id, usual.IDS), (columns.text, usual.TEXTS))
+    own = [found for said, usually in given if (found := column(path, names, said, usually)) is not None]
+    labels = [name for name in names if _class_names(features, name) is not None or name == columns.label]
+    candidates = {name: is_plain(table.schema.field(name).type) for name in names[:MOST_NAMES]}
+    kept, notes = chosen(path.name, candidates, wanted, taken=[*own, *usual.IMAGES], labels=labels)
+
+    def rows() -> Iterator[Any]:
+        for batch in table.to_batches(max_chunksize=AT_ONCE):
+            yield from batch_rows(batch, kept)
+
+    return PlainColumns(kept, notes, rows)
+
+
 def _images(
     path: Path, cells: Any, rows: list[dict[str, Any]], label: str | None, key: str | None
 ) -> list[Item]:
@@ -61,16 +84,21 @@ def _images(
 
 def _name_classes(rows: list[dict[str, Any]], label: str, features: dict[str, Any]) -> None:
     """Put names in place of class numbers; −1, as such datasets have it, is no class."""
-    feature = features.get(label)
-    names = cast(dict[str, Any], feature).get("names") if isinstance(feature, dict) else None
-    if not isinstance(names, list):
+    known = _class_names(features, label)
+    if known is None:
         return
-    known = cast(list[Any], names)
     for i, row in enumerate(rows):
         number = row[label]
         if number is not None and not (isinstance(number, int) and -1 <= number < len(known)):
             raise DamagedFile(f"row {i} is of class {number!r}, but there are {len(known)} classes")
         row[label] = None if number in (None, -1) else known[number]
+
+
+def _class_names(features: dict[str, Any], name: str) -> list[Any] | None:
+    """What the numbers of a column of classes mean; None for any other column."""
+    feature = features.get(name)
+    names = cast(dict[str, Any], feature).get("names") if isinstance(feature, dict) else None
+    return cast(list[Any], names) if isinstance(names, list) else None
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import gzip
 import io
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -13,6 +13,8 @@ from typing import IO, Any, cast
 
 from cual.data import columns as usual
 from cual.data.columns import column
+from cual.data.plain import MOST_NAMES, PlainColumns, chosen
+from cual.data.plain_files import arrow_rows, is_plain
 from cual.encoders.sources.items import LONGEST_TEXT, Columns, Source, text_items
 from cual.errors import BadFile, DamagedFile
 
@@ -34,17 +36,47 @@ class Found:
 def text_table(path: Path, columns: Columns | None = None) -> Source:
     """Rows of a CSV, TSV, JSONL or parquet file with a column of text, and of labels and ids if it has them."""
     rows = list(_rows(path))
-    found = _found(path, rows, columns or Columns())
+    found = _found(path, _names(rows), columns or Columns())
     return Source(path, "text", text_items(path, rows, found.text, found.label, found.id))
 
 
 def table_columns(path: Path, columns: Columns | None = None) -> Found:
     """The columns of a CSV or TSV file; only its first row is read."""
-    return _found(path, list(islice(_rows(path), 1)), columns or Columns())
+    return _found(path, _names(islice(_rows(path), 1)), columns or Columns())
 
 
-def _found(path: Path, rows: Sequence[dict[str, Any]], columns: Columns) -> Found:
-    names = list(dict.fromkeys(name for row in rows for name in row))
+def plain_text_columns(
+    path: Path, columns: Columns | None = None, wanted: Sequence[str] | None = None
+) -> PlainColumns:
+    """The columns of a table of text beside text, label and id; rows are read a few at a time.
+
+    Parameters
+    ----------
+    wanted
+        Columns that somebody named; by default all.
+    """
+    fits: dict[str, bool] = {}
+    if _is_parquet(path):
+        fits = {field.name: is_plain(field.type) for field in _parquet_schema(path)}
+    names = list(fits) or _names(_rows(path) if _is_json(path) else islice(_rows(path), 1))
+    found = _found(path, names, columns or Columns())
+    own = [name for name in (found.text, found.id) if name is not None]
+    candidates = {name: fits.get(name, True) for name in names[:MOST_NAMES]}
+    labels = [] if found.label is None else [found.label]
+    kept, notes = chosen(path.name, candidates, wanted, taken=own, labels=labels)
+    if _is_parquet(path):
+        return PlainColumns(kept, notes, lambda: arrow_rows(path, kept))
+    return PlainColumns(kept, notes, lambda: ([row.get(name) for name in kept] for row in _rows(path)))
+
+
+def _names(rows: Iterable[dict[str, Any]]) -> list[str]:
+    names: dict[str, None] = {}
+    for row in rows:
+        names.update(dict.fromkeys(row))
+    return list(names)
+
+
+def _found(path: Path, names: list[str], columns: Columns) -> Found:
     text = column(path, names, columns.text, usual.TEXTS)
     if text is None:
         has = f"it has {', '.join(names)}" if names else "it has no rows"
@@ -66,15 +98,23 @@ def holds_text(path: Path) -> bool:
     return not vectors and any(n in usual.TEXTS for n in schema.names)
 
 
+def _is_parquet(path: Path) -> bool:
+    return path.name.lower().endswith((".parquet", ".pq"))
+
+
+def _is_json(path: Path) -> bool:
+    return ".jsonl" in path.name.lower()
+
+
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
     name = path.name.lower()
-    if name.endswith((".parquet", ".pq")):
+    if _is_parquet(path):
         yield from _parquet_rows(path)
         return
     try:
         with gzip.open(path, "rb") if name.endswith(".gz") else path.open("rb") as raw:
             text = io.TextIOWrapper(cast(IO[bytes], _Limited(raw, path)), encoding="utf-8-sig", newline="")
-            if ".jsonl" in name:
+            if _is_json(path):
                 yield from _json_rows(path, text)
             else:
                 yield from _csv_rows(path, text, "\t" if ".tsv" in name else ",")
@@ -119,6 +159,16 @@ class _Limited(io.RawIOBase):
             raise BadFile(f"{self._path} unpacks to more than {MOST_BYTES:,} bytes")
         buffer[: len(data)] = data
         return len(data)
+
+
+def _parquet_schema(path: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return cast(Any, pq).read_schema(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DamagedFile(f"{path} is not a whole parquet file: {error}") from error
 
 
 def _parquet_rows(path: Path) -> Iterator[dict[str, Any]]:

@@ -3,8 +3,9 @@
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +17,19 @@ from cual import storage
 from cual.agent import Agent
 from cual.data.files import read
 from cual.data.folder import FeaturesFolder, is_features_folder
+from cual.data.plain import chosen
+from cual.data.plain_files import plain_columns
 from cual.data.pool import Pool, check_width
 from cual.serve.jobs import encoding, example, pictures
 from cual.serve.jobs.decoding import Decoders
 from cual.serve.jobs.encoding import Place
-from cual.serve.rules import agents, jobs, pools, views
+from cual.serve.rules import agents, jobs, pool_columns, pools, views
 from cual.serve.rules.jobs import Claim
 from cual.serve.rules.sources import SOURCE
 from cual.serve.storage import tables as db
 from cual.serve.storage.home import Home
 from cual.storage import write_bytes
-from cual.types import AnyArray, Progress
+from cual.types import AnyArray, Progress, Row
 
 _AT_ONCE = 32
 
@@ -40,17 +43,18 @@ def prepare(home: Home, claim: Claim, progress: Progress) -> None:
             sa.select(db.agents.c.current).where(db.agents.c.id == row.agent)
         ).scalar_one()
     agent, folder = agents.load(home, row.agent, current), home.pool_folder(claim.pool)
-    kind, skipped = row.kind, list[dict[str, str]]()
+    made = Made(row.kind, [], row.shown)
     if row.source.get("example"):
         _put_down_example(folder)
     at = None if row.source["given"] else encoding.place(folder, row.source, progress)
     with Decoders() as decoders:
         if at is not None:
-            kind, skipped = _features(folder, row.source, at, agent, decoders, progress)
+            made = _features(folder, row.source, at, agent, decoders, progress)
         pool = pools.open_pool(home, claim.pool)
         agent.check_encoder(pool.encoder, "pool")
         check_width(pool.width, agent.width, "pool")
-        if kind == "pictures":
+        skipped = made.skipped
+        if made.kind == "pictures":
             items = pictures.given(folder) if at is None else pictures.under(folder, at.path, at.root)
             skipped += pictures.write(folder, items, decoders, progress)
             decoders.check()
@@ -60,7 +64,8 @@ def prepare(home: Home, claim: Claim, progress: Progress) -> None:
     with home.database.writing() as connection:
         if not jobs.holds(connection, claim):
             return
-        values = {"kind": kind, "size": len(pool), "skipped": len(skipped), "state": "ready", "error": None}
+        values = {"kind": made.kind, "size": len(pool), "skipped": len(skipped), "shown": made.shown}
+        values |= {"state": "ready", "error": None}
         connection.execute(sa.update(db.pools).where(db.pools.c.id == claim.pool).values(**values))
         jobs.finished(connection, claim)
     shutil.rmtree(folder / SOURCE, ignore_errors=True)
@@ -94,34 +99,61 @@ def _sync(path: Path) -> None:
 # -- features --------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Made:
+    """What a pool was made of, as it turned out."""
+
+    kind: str
+    skipped: list[dict[str, str]]
+    """What could not be read."""
+    shown: Row | None
+    """What the database is to know of columns for people to read."""
+
+
 def _features(
     folder: Path, source: dict[str, Any], at: Place, agent: Agent, decoders: Decoders, progress: Progress
-) -> tuple[str, list[dict[str, str]]]:
-    """Put features into the pool's folder, copied or made; the kind of pool, and what could not be read."""
+) -> Made:
+    """Put features into the pool's folder, copied or made, and what people are shown beside them."""
     from cual.encoders.anything import is_features
+    from cual.encoders.sources import Columns, plain_source_columns
 
+    wanted: list[str] | None = source.get("shown")
     if is_features_folder(at.path):
+        _refuse_columns(at, wanted)
         encoding.refuse_links_out(at)
         _copy_folder(at.path, folder / pools.FEATURES_FOLDER, progress)
         seen = next(pictures.under(folder, at.path, at.root), None)
-        return "features" if seen is None else "pictures", []
+        return Made("features" if seen is None else "pictures", [], None)
     if is_features(at.path):
         encoding.check_unpacked(at.path)
         table = read(at.path)
         agent.check_encoder(table.encoder, "pool")
         Pool.of(table).save(folder / pools.FEATURES_FILE)
-        return "features", []
+        columns = plain_columns(at.path, len(table), wanted)
+        shown = pool_columns.keep(folder, columns, range(len(table)), len(table), progress)
+        return Made("features", [], shown)
     items, skipped = encoding.open_items(at, source.get("columns", {}))
+    if items.kind == "image":
+        _refuse_columns(at, wanted)
     if agent.encoder:
         encoder = encoding.encoder_of(agent.encoder, progress)
     else:
         encoder = encoding.chosen_encoder(None, items.kind, progress)
     skipped += encoding.encode(items, encoder, folder / pools.FEATURES_FOLDER, at, decoders, progress)
     if items.kind == "image":
-        return "pictures", skipped
-    texts = {item.id: item.load(0) for item in items.items}
-    pools.write_texts(folder, [texts[i] for i in FeaturesFolder.open(folder / pools.FEATURES_FOLDER).ids])
-    return "text", skipped
+        return Made("pictures", skipped, None)
+    ids = FeaturesFolder.open(folder / pools.FEATURES_FOLDER).ids
+    items_by_id = {item.id: item for item in items.items}
+    pools.write_texts(folder, [items_by_id[sample].load(0) for sample in ids])  # others have no text to load
+    columns = plain_source_columns(at.path, Columns(**source.get("columns", {})), wanted)
+    row_of = {sample: row for row, sample in enumerate(ids)}
+    rows = [row_of.get(item.id) for item in items.items]
+    return Made("text", skipped, pool_columns.keep(folder, columns, rows, len(ids), progress))
+
+
+def _refuse_columns(at: Place, wanted: Sequence[str] | None) -> None:
+    """Refuse columns by name of what has none; nobody is told of an empty wish."""
+    chosen(at.path.name, {}, wanted)
 
 
 def _copy_folder(source: Path, target: Path, progress: Progress) -> None:

@@ -4,18 +4,19 @@ What a label row is, `cual.loop.labels` says. Whoever may see labels on the page
 time it is written down.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import reduce
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial, reduce
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy import Row as TableRow
 
+from cual.data.plain import Value
 from cual.errors import BadOption, NotFound
 from cual.export import Labels, formats
 from cual.loop.labels import NOWHERE, LabelRow, Origins, Place, label_rows, whole_numbers
-from cual.serve.rules import adaptations, agents, audit
+from cual.serve.rules import adaptations, agents, audit, pool_columns
 from cual.serve.rules.checks import needs
 from cual.serve.rules.records import Person, Role, ThingKind
 from cual.serve.rules.views import Views
@@ -39,8 +40,12 @@ def export(
     agent: int | None = None,
     everything: bool = False,
     format: str = "csv",
+    columns: bool = False,
 ) -> Labels:
-    """The labels of one adaptation, of all of an agent, or of all; of a dropped one only where it is named."""
+    """The labels of one adaptation, of all of an agent, or of all; of a dropped one only where it is named.
+
+    With `columns`, also what the pools' tables say of the samples.
+    """
     needs(person, Role.reader)
     if adaptation is not None and agent is not None:
         raise BadOption("give an adaptation or an agent, not both")
@@ -53,12 +58,24 @@ def export(
     with home.database.writing() as connection:  # first: nobody gets labels and leaves no trace
         wanted = _wanted(connection, adaptation, agent)
         details = {"format": format, "everything": everything, "adaptations": [row.id for row in wanted]}
+        details |= {"columns": True} if columns else {}
         audit.write(connection, person, "export", kind, thing, **details)
     with home.database.reading() as connection:
         states = (home.states.of(connection, row.id) for row in wanted)
         numbers = reduce(frozenset.intersection, map(whole_numbers, states), frozenset(("sample", "label")))
     rows = (label for row in wanted for label in _of_one(home, views, row, everything))
-    return Labels(rows, numbers)
+    if not columns:
+        return Labels(rows, numbers)
+    with pool_columns.Readers(home) as readers:
+        more = tuple(dict.fromkeys(name for row in wanted for name in readers.names(row.pool)))
+    return Labels(rows, numbers, more, partial(_beside, home, more))
+
+
+def _beside(home: Home, names: Sequence[str], rows: Sequence[LabelRow]) -> list[list[Value]]:
+    """What the pools' tables say of some samples, in these columns; nothing where a row is not known."""
+    with pool_columns.Readers(home) as readers:
+        known = ({} if row.pool is None or row.row is None else readers.get(row.pool, row.row) for row in rows)
+        return [[columns.get(name) for name in names] for columns in known]
 
 
 def _wanted(connection: Connection, adaptation: int | None, agent: int | None) -> list[TableRow[Any]]:

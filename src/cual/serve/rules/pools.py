@@ -6,7 +6,7 @@ Adding one only puts down what came; everything that takes time is a job (`cual.
 import io
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,11 @@ from sqlalchemy import Connection, Row
 
 from cual.agent import Agent
 from cual.data.folder import FeaturesFolder, is_features_folder
+from cual.data.lines import Lines, write_lines
+from cual.data.plain import PlainColumns
 from cual.data.pool import Pool, check_width
 from cual.errors import BadFile, BadOption, Conflict, NotFound
-from cual.serve.rules import agents, audit, jobs, sources
+from cual.serve.rules import agents, audit, jobs, pool_columns, sources
 from cual.serve.rules.checks import check_name, check_text, needs
 from cual.serve.rules.records import Person, PoolKind, PoolRecord, Role
 from cual.serve.rules.sources import SOURCE, TableColumns
@@ -30,7 +32,7 @@ from cual.types import AnyArray, LazyRows
 FEATURES_FILE, FEATURES_FOLDER = "features.safetensors", "features"
 PICTURES = "pictures"
 LARGE = "{row}-large.webp"
-TEXTS, OFFSETS = "texts.jsonl", "texts.npy"
+TEXTS = "texts.jsonl"
 SKIPPED = "skipped.json"
 LONGEST_GUIDELINES = 10_000
 
@@ -64,6 +66,7 @@ def add(
     pictures: Pictures | None = None,
     texts: Sequence[str] | None = None,
     columns: TableColumns | None = None,
+    shown: pool_columns.Given | Sequence[str] | None = None,
 ) -> PoolRecord:
     """Put down a new pool and have it prepared.
 
@@ -77,14 +80,19 @@ def add(
         What to show of each row, for a `Pool`.
     columns
         Columns of a table of text.
+    shown
+        Columns for people to read: for a `Pool` their values, one per row; for files their names, by default
+        all that are plain and hold no labels.
     """
     needs(person, Role.admin)
     name = check_name(name, "a pool's name")
     size, where = 0, dict[str, Any](given=True)
     if isinstance(source, Pool):
         kind, size = _check_given(source, loaded, pictures, texts), len(source)
+        given = _given_columns(shown, size)
     else:
-        where = sources.checked(home, source, columns)
+        given = None
+        where = sources.checked(home, source, columns, shown=_named_columns(shown))
         kind = _kind_of(Path(where["path"]))
     values = {"name": name, "agent": agent, "kind": kind, "size": size, "source": where, "state": "preparing"}
     with home.database.writing() as connection:
@@ -96,6 +104,9 @@ def add(
         folder.mkdir(parents=True)
         if isinstance(source, Pool):
             put_down(folder, source, pictures, texts)
+            if given is not None:
+                kept = pool_columns.keep(folder, given, range(size), size)
+                connection.execute(sa.update(db.pools).where(db.pools.c.id == number).values(shown=kept))
         elif where["upload"]:
             moved = {**where, "path": sources.take_over(Path(where["path"]), folder / SOURCE)}
             connection.execute(sa.update(db.pools).where(db.pools.c.id == number).values(source=moved))
@@ -120,6 +131,20 @@ def _check_given(pool: Pool, agent: Agent, pictures: Pictures | None, texts: Seq
         if shown is not None and len(shown) != len(pool):
             raise BadOption(f"{len(pool)} samples came with {len(shown)} {what}")
     return "pictures" if pictures is not None else "text" if texts is not None else "features"
+
+
+def _given_columns(shown: pool_columns.Given | Sequence[str] | None, n: int) -> PlainColumns | None:
+    if shown is None or isinstance(shown, Mapping):
+        return None if not shown else pool_columns.given(shown, n)
+    raise BadOption("columns of a pool in memory come with their values, not as names alone")
+
+
+def _named_columns(shown: pool_columns.Given | Sequence[str] | None) -> list[str] | None:
+    if shown is None:
+        return None
+    if isinstance(shown, Mapping | str):
+        raise BadOption("columns of a file are given as a list of names: it has their values")
+    return [str(name) for name in shown]
 
 
 def put_down(folder: Path, pool: Pool, pictures: Pictures | None, texts: Sequence[str] | None) -> None:
@@ -213,25 +238,19 @@ def picture(home: Home, pool: int, row: int, large: bool = False) -> Path:
 
 def text(home: Home, pool: int, row: int) -> str:
     """The text of a row."""
-    folder = home.pool_folder(pool)
-    if not (folder / OFFSETS).is_file():
-        raise NotFound(f"pool {pool} has no texts")
-    offsets = np.load(folder / OFFSETS, mmap_mode="r", allow_pickle=False)
-    if not 0 <= row < len(offsets) - 1:
+    try:
+        with Lines(home.pool_folder(pool) / TEXTS) as lines:
+            words = lines.get(row)
+    except FileNotFoundError:
+        raise NotFound(f"pool {pool} has no texts") from None
+    if words is None:
         raise NotFound(f"row {row} of pool {pool} has no text")
-    with (folder / TEXTS).open("rb") as file:
-        file.seek(int(offsets[row]))
-        return str(json.loads(file.read(int(offsets[row + 1]) - int(offsets[row]))))
+    return str(words)
 
 
 def write_texts(folder: Path, texts: Sequence[str]) -> None:
-    """One JSON line per row, and where each begins."""
-    lines = [json.dumps(str(text)).encode() + b"\n" for text in texts]
-    offsets = np.cumsum([0, *(len(line) for line in lines)], dtype=np.int64)
-    buffer = io.BytesIO()
-    np.save(buffer, offsets, allow_pickle=False)
-    write_bytes(folder / TEXTS, b"".join(lines))
-    write_bytes(folder / OFFSETS, buffer.getvalue())
+    """Keep the texts of all rows."""
+    write_lines(folder / TEXTS, ((row, str(text)) for row, text in enumerate(texts)), len(texts))
 
 
 def skipped(home: Home, pool: int) -> list[dict[str, str]]:
@@ -247,4 +266,10 @@ def skipped(home: Home, pool: int) -> list[dict[str, str]]:
 def _record(connection: Connection, row: Row[Any]) -> PoolRecord:
     progress = jobs.progress_for(connection, db.jobs.c.pool == row.id) if row.state == "preparing" else None
     same = ("id", "name", "kind", "size", "state", "error", "created_at", "agent", "skipped")
-    return PoolRecord(**{k: getattr(row, k) for k in same}, progress=progress, guidelines=row.guidelines or "")
+    return PoolRecord(
+        **{k: getattr(row, k) for k in same},
+        progress=progress,
+        guidelines=row.guidelines or "",
+        columns=pool_columns.names(row.shown),
+        column_notes=pool_columns.notes(row.shown),
+    )

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Literal
 
+from cual.data.plain import Value, Why
 from cual.types import Label
 
 
@@ -144,6 +145,16 @@ PoolState = Literal["preparing", "ready", "failed", "removed"]
 
 
 @dataclass(frozen=True)
+class ColumnNote:
+    """What became of a column of a pool's table that is not shown as it was."""
+
+    column: str
+    why: Why
+    text: str
+    """For people."""
+
+
+@dataclass(frozen=True)
 class PoolRecord:
     id: int
     name: str
@@ -160,6 +171,10 @@ class PoolRecord:
     """Items that could not be read; `Workspace.skipped` lists them."""
     guidelines: str = ""
     """What people should know who label it: plain text."""
+    columns: list[str] = field(default_factory=list[str])
+    """What its table says of each sample beside features or text, for people to read; `Workspace.columns`."""
+    column_notes: list[ColumnNote] = field(default_factory=list[ColumnNote])
+    """Columns that were left out, or whose values were cut, and why."""
 
 
 @dataclass(frozen=True)
@@ -290,6 +305,8 @@ class QuestionRecord:
     """How many people more are to be asked; 0 once it is answered."""
     weight: float | None = None
     """How sure `effective` is, 0 … 1, where it is the consensus of several people."""
+    columns: dict[str, Value] = field(default_factory=dict[str, Value])
+    """What the pool's table says of the sample, where that was asked for (`Workspace.with_columns`)."""
 
     @property
     def answered(self) -> bool:

@@ -4,10 +4,12 @@ Nothing is read here but the first row of a table, so that a column that is not 
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from cual.data.plain import check_names
 from cual.errors import BadFile, CualError, NotAllowed
 from cual.serve.rules.messages import without_paths
 from cual.serve.storage.home import Home
@@ -31,7 +33,11 @@ class TableColumns:
 
 
 def checked(
-    home: Home, source: Path, columns: TableColumns | None = None, labelled: bool = False
+    home: Home,
+    source: Path,
+    columns: TableColumns | None = None,
+    labelled: bool = False,
+    shown: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Where to read from, links resolved, and which columns; refused where that cannot be.
 
@@ -41,13 +47,16 @@ def checked(
         What somebody named.
     labelled
         Whether a table must have labels.
+    shown
+        Columns that somebody named for people to read.
     """
     where = _allowed(home, source)
+    check_names(shown or ())
     columns = columns or TableColumns()
     path = Path(where["path"])
     if path.is_file() and path.name.lower().endswith((".csv", ".tsv")):
-        _check_columns(home, path, columns, labelled)
-    return {**where, "columns": asdict(columns)}
+        _check_columns(home, path, columns, labelled, shown)
+    return {**where, "columns": asdict(columns), "shown": None if shown is None else list(shown)}
 
 
 def take_over(upload: Path, target: Path) -> str:
@@ -96,12 +105,16 @@ def _allowed(home: Home, source: Path) -> dict[str, Any]:
     raise NotAllowed(f"{source} does not lie under a folder that may be read from ({allowed})")
 
 
-def _check_columns(home: Home, path: Path, columns: TableColumns, labelled: bool) -> None:
-    from cual.encoders.sources import Columns, table_columns
+def _check_columns(
+    home: Home, path: Path, columns: TableColumns, labelled: bool, shown: Sequence[str] | None
+) -> None:
+    from cual.encoders.sources import Columns, plain_text_columns, table_columns
 
     try:
         found = table_columns(path, Columns(**asdict(columns)))
         if labelled and found.label is None:
             raise BadFile(f"{path} has no column of labels; say which it is of {', '.join(found.names)}")
+        if shown is not None:
+            plain_text_columns(path, Columns(**asdict(columns)), shown)
     except CualError as error:
         raise type(error)(without_paths(str(error), (home.folder, *home.roots))) from None

@@ -23,6 +23,7 @@ from cual.serve.rules import (
     jobs,
     ledger,
     lending,
+    pool_columns,
     pools,
     questions,
     report,
@@ -48,6 +49,7 @@ from cual.serve.rules.records import (
 )
 from cual.serve.rules.reviewing import OfReviews
 from cual.serve.rules.running import OfAdaptations
+from cual.serve.rules.showing import OfSamples
 from cual.serve.rules.sources import TableColumns
 from cual.serve.rules.teamwork import OfTeams
 from cual.serve.storage import backup, restoring
@@ -56,7 +58,7 @@ from cual.serve.storage.home import Home, empty_uploads, open_home
 from cual.types import Row
 
 
-class Workspace(OfClasses, OfReviews, OfAdaptations, OfInventory, OfTeams):
+class Workspace(OfClasses, OfReviews, OfAdaptations, OfInventory, OfSamples, OfTeams):
     """Agents, pools, adaptations, questions and answers. Made by `open`."""
 
     def __init__(self, home: Home) -> None:
@@ -150,6 +152,7 @@ class Workspace(OfClasses, OfReviews, OfAdaptations, OfInventory, OfTeams):
         pictures: Pictures | None = None,
         texts: Sequence[str] | None = None,
         columns: TableColumns | None = None,
+        shown: pool_columns.Given | Sequence[str] | None = None,
     ) -> PoolRecord:
         """Add a pool, which a worker makes ready.
 
@@ -164,25 +167,12 @@ class Workspace(OfClasses, OfReviews, OfAdaptations, OfInventory, OfTeams):
             What to show of each row of a `Pool`: (n, height, width[, 3]) uint8, or PIL images or bytes; texts.
         columns
             Columns of a table of text, where they are not called as usual.
+        shown
+            Columns for people to read, which no learner sees. Of a `Pool` values by name, one per row; of files
+            names, by default all plain columns but those of labels.
         """
         loaded = self.load_agent(agent)
-        return pools.add(self.home, name, source, agent, loaded, person, pictures, texts, columns)
-
-    def picture(self, pool: int, row: int, large: bool = False) -> Path:
-        """The WebP file of a row, `large` where there is such a one; `NotFound` where it has none."""
-        return pools.picture(self.home, pool, row, large)
-
-    def text(self, pool: int, row: int) -> str:
-        """The text of a row; `NotFound` where it has none."""
-        return pools.text(self.home, pool, row)
-
-    def set_guidelines(self, pool: int, text: str, person: Person) -> PoolRecord:
-        """Tell those who label a pool what they should know: plain text."""
-        return pools.set_guidelines(self.home, pool, text, person)
-
-    def skipped(self, pool: int) -> list[dict[str, str]]:
-        """Items of a pool that could not be read: ``source`` and ``reason``."""
-        return pools.skipped(self.home, pool)
+        return pools.add(self.home, name, source, agent, loaded, person, pictures, texts, columns, shown)
 
     # -- questions ---------------------------------------------------------------------------------------------
 
@@ -269,6 +259,7 @@ class Workspace(OfClasses, OfReviews, OfAdaptations, OfInventory, OfTeams):
         agent: int | None = None,
         everything: bool = False,
         format: str = "csv",
+        columns: bool = False,
     ) -> Labels:
         """Label rows, to be written by one of `cual.export.formats`; that they are taken is written down.
 
@@ -280,8 +271,10 @@ class Workspace(OfClasses, OfReviews, OfAdaptations, OfInventory, OfTeams):
             Also what does not count: what was corrected, overruled or rejected.
         format
             Into which they will be written.
+        columns
+            Also what the pools' tables say of the samples.
         """
-        return exports.export(self.home, self._views, person, adaptation, agent, everything, format)
+        return exports.export(self.home, self._views, person, adaptation, agent, everything, format, columns)
 
     # -- the service itself ------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ LEFT_OUT = ("sessions", "cual_schema")
 _NAMES = (
     r"workspace\.json",
     r"agents/\d{1,9}/(\d{1,9}\.agent|skipped\.json)",
-    r"pools/\d{1,9}/(features\.safetensors|map\.safetensors|texts\.jsonl|texts\.npy|skipped\.json)",
+    r"pools/\d{1,9}/(features\.safetensors|map\.safetensors|(texts|columns)\.(jsonl|npy)|skipped\.json)",
     r"pools/\d{1,9}/features/(manifest\.json|skipped\.csv|\d{6,9}\.(npy|json))",
     r"pools/\d{1,9}/pictures/\d{1,9}(-large)?\.webp",
     r"(agents|pools)/\d{1,9}/source(/(?!\.{1,2}(/|$))[^/\\\x00-\x1f]{1,255}){1,20}",
@@ -36,7 +36,7 @@ _NAMES = (
 )
 ALLOWED = re.compile(rf"files/({'|'.join(_NAMES)})")
 """All files that a backup may hold."""
-_TEXTS = ("texts.jsonl", "texts.npy")
+_LINES = ("texts.jsonl", "texts.npy", "columns.jsonl", "columns.npy")
 _STORED = (".webp", ".npy", ".safetensors", ".agent")  # packing these again saves next to nothing
 
 
@@ -84,7 +84,7 @@ def _passing(connection: Connection) -> Iterator[str]:
     for agent in connection.execute(sa.select(g.id).where(g.state == "preparing").order_by(g.id)).scalars():
         yield f"agents/{agent}/source"
     for pool in connection.execute(sa.select(p.id).where(p.state == "preparing").order_by(p.id)).scalars():
-        yield from (f"pools/{pool}/{name}" for name in ("features.safetensors", *_TEXTS, "source"))
+        yield from (f"pools/{pool}/{name}" for name in ("features.safetensors", *_LINES, "source"))
     for row in connection.execute(sa.select(a.id, a.folder).where(a.folder.is_not(None)).order_by(a.id)):
         yield f"adaptations/{row.id}/{row.folder}"
 
@@ -98,7 +98,7 @@ def _lasting(connection: Connection) -> Iterator[str]:
         yield f"agents/{row.agent}/{row.number}.agent"
         yield f"agents/{row.agent}/skipped.json"
     for pool in connection.execute(sa.select(p.id).where(p.state == "ready")).scalars():
-        whole = ("features.safetensors", *_TEXTS, "features", "pictures", "map.safetensors", "skipped.json")
+        whole = ("features.safetensors", *_LINES, "features", "pictures", "map.safetensors", "skipped.json")
         yield from (f"pools/{pool}/{name}" for name in whole)
 
 

@@ -142,6 +142,7 @@ pools = sa.Table(
     Column("source", Json, nullable=False),
     Column("skipped", Integer, nullable=False, default=0),
     Column("guidelines", Text),  # none: nobody has written any
+    Column("shown", Json),  # columns for people to read: their names, and what became of others
     _made(),
     sqlite_autoincrement=True,
 )

@@ -56,7 +56,7 @@ class LabelledData(FromData):
     """The table's column of labels."""
 
     @property
-    def columns(self) -> TableColumns:
+    def table(self) -> TableColumns:
         return TableColumns(self.text, self.label, self.id)
 
 
@@ -95,7 +95,7 @@ async def make_agent(
     """Make an agent of labelled data that is uploaded, or lies under an allowed root. A worker does it."""
     async with sent(request, workspace, settings.limits, LabelledPath, LabelledData) as (wanted, path):
         return await run_in_threadpool(
-            workspace.make_agent, wanted.name, path, person, wanted.encoder, wanted.columns
+            workspace.make_agent, wanted.name, path, person, wanted.encoder, wanted.table
         )
 
 

@@ -45,6 +45,7 @@ Everything = Annotated[
     bool,
     Query(description="Also what does not count: corrected, overruled and rejected labels, “cannot tell”."),
 ]
+WithColumns = Annotated[bool, Query(description="Also the columns of the pools' tables, as `columns.NAME`.")]
 
 
 class UnderWay:
@@ -85,10 +86,11 @@ def adaptation_labels(
     id: Id,
     format: FormatName = "csv",
     everything: Everything = False,
+    columns: WithColumns = False,
 ) -> StreamingResponse:
     """The labels of an adaptation: answers, and what is believed, with people, times and doubts."""
-    name = f"labels-adaptation-{id}"
-    return _sent(request, person, workspace, name, format, adaptation=id, everything=everything)
+    wanted = {"adaptation": id, "everything": everything, "columns": columns}
+    return _sent(request, person, workspace, f"labels-adaptation-{id}", format, **wanted)
 
 
 @router.get("/agents/{id}/labels", responses=_RESPONSES, response_class=Response)
@@ -99,9 +101,11 @@ def agent_labels(
     id: Id,
     format: FormatName = "csv",
     everything: Everything = False,
+    columns: WithColumns = False,
 ) -> StreamingResponse:
     """The labels of all adaptations of an agent that were not dropped."""
-    return _sent(request, person, workspace, f"labels-agent-{id}", format, agent=id, everything=everything)
+    wanted = {"agent": id, "everything": everything, "columns": columns}
+    return _sent(request, person, workspace, f"labels-agent-{id}", format, **wanted)
 
 
 class _Sent(StreamingResponse):

@@ -7,8 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, Response
-from pydantic import Field, StrictInt, StrictStr
+from pydantic import BeforeValidator, Field, StrictInt, StrictStr
 
+from cual.data.plain import MOST, Value
 from cual.serve.rules.pools import LONGEST_GUIDELINES
 from cual.serve.rules.records import DependentsRecord, PoolRecord
 from cual.serve.web.api.common import (
@@ -24,22 +25,36 @@ from cual.serve.web.api.common import (
     SkippedOut,
     problems,
 )
-from cual.serve.web.api.sending import FromData, ServerPath, described, sent
+from cual.serve.web.api.sending import ColumnName, FromData, ServerPath, described, listed, sent
 
 router = APIRouter(prefix="/api/pools", tags=["pools"])
+_SHOWN = "Columns for people to read; by default all plain ones but those of labels."
 _FORM = described(
-    {"agent": {"type": "integer", "minimum": 1, "maximum": LARGEST_ID}},
+    {
+        "agent": {"type": "integer", "minimum": 1, "maximum": LARGEST_ID},
+        "columns": {
+            "type": ["array", "null"],
+            "items": {"type": "string", "maxLength": 200},
+            "maxItems": MOST,
+            "default": None,
+            "description": _SHOWN,
+        },
+    },
     "Pictures, a zip of them, an .npz or .npy of features, or a table of text (CSV, TSV, JSON lines).",
+    form={"columns": {"type": "string", "default": "", "description": f"{_SHOWN} A list of names in JSON."}},
 )
+Columns = Annotated[list[ColumnName], Field(max_length=MOST)] | None
 
 
 class FromPath(FromData):
     agent: Annotated[StrictInt, Field(ge=1, le=LARGEST_ID)]
     path: ServerPath
+    columns: Columns = None
 
 
 class FromForm(FromData):
     agent: Annotated[int, Field(ge=1, le=LARGEST_ID)]
+    columns: Annotated[Columns, BeforeValidator(listed)] = None
 
 
 class Guidelines(Body):
@@ -52,6 +67,11 @@ class TextOut:
     text: str
 
 
+@dataclass(frozen=True)
+class ColumnsOut:
+    columns: dict[str, Value]
+
+
 @router.get("", responses=problems())
 def pools(person: Reader, workspace: InWorkspace) -> list[PoolRecord]:
     return workspace.pools()
@@ -61,9 +81,9 @@ def pools(person: Reader, workspace: InWorkspace) -> list[PoolRecord]:
 async def add_pool(request: Request, person: Admin, workspace: InWorkspace, settings: InSettings) -> PoolRecord:
     """Make a pool of uploaded files, or of a path under an allowed root. A worker makes it ready."""
     async with sent(request, workspace, settings.limits, FromPath, FromForm) as (wanted, path):
-        columns = wanted.columns
+        columns = {"columns": wanted.table, "shown": wanted.columns}
         return await run_in_threadpool(
-            partial(workspace.add_pool, wanted.name, path, wanted.agent, person, columns=columns)
+            partial(workspace.add_pool, wanted.name, path, wanted.agent, person, **columns)
         )
 
 
@@ -128,3 +148,9 @@ def picture(
 def text(person: Reader, workspace: InWorkspace, id: Id, row: Row) -> TextOut:
     """A sample's text."""
     return TextOut(workspace.text(id, row))
+
+
+@router.get("/{id}/columns/{row}", responses=problems(404))
+def columns(person: Reader, workspace: InWorkspace, id: Id, row: Row) -> ColumnsOut:
+    """What the pool's table says of a sample beside its features or its text."""
+    return ColumnsOut(workspace.columns_of(id, row))

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query
 from pydantic import Field, StrictInt
 
 from cual.data.labels import SKIP
+from cual.data.plain import Value
 from cual.errors import NotFound
 from cual.serve.rules.records import AdaptationRecord, NamingRecord, QuestionRecord, UndoRecord
 from cual.serve.web.api.common import (
@@ -78,6 +79,8 @@ class PseudoLabel:
     verdict: Literal["confirm", "reject", "correct"] | None
     instead: Label | None
     """What somebody said it is."""
+    columns: dict[str, Value]
+    """What the pool's table says of it, for people to read."""
 
 
 @router.get("/questions", responses=problems(404))
@@ -90,13 +93,14 @@ def questions(
     disagreement: bool | None = None,
 ) -> list[QuestionRecord]:
     """All questions asked so far with all their answers, in the order asked."""
-    return workspace.questions(id, round=round, answered=answered, disagreement=disagreement)
+    found = workspace.questions(id, round=round, answered=answered, disagreement=disagreement)
+    return workspace.with_columns(found)
 
 
 @router.post("/lend", responses=problems(404))
 def lend(person: Annotator, workspace: InWorkspace, id: Id, wanted: Lend) -> list[QuestionRecord]:
     """Open questions for whoever asks: those lent to them already, then free ones, most useful first."""
-    return workspace.lend(id, person, wanted.n)
+    return workspace.with_columns(workspace.lend(id, person, wanted.n))
 
 
 @router.post("/give-back", status_code=204, responses=problems(404))
@@ -122,7 +126,7 @@ def undo(
     ] = False,
 ) -> QuestionRecord:
     """Take back one's last answer, as long as nothing was finished."""
-    return workspace.undo(id, person, reopen)
+    return workspace.with_columns([workspace.undo(id, person, reopen)])[0]
 
 
 @router.get("/undo", responses=problems(404, 409))
@@ -136,7 +140,8 @@ def settle(person: Annotator, workspace: InWorkspace, id: Id, body: Settle) -> Q
     """Settle a disagreement: from now on this label counts."""
     if workspace.question(body.question).adaptation != id:
         raise NotFound(f"adaptation {id} has no question {body.question}")
-    return workspace.settle(body.question, person, SKIP if body.label is None else body.label)
+    settled = workspace.settle(body.question, person, SKIP if body.label is None else body.label)
+    return workspace.with_columns([settled])[0]
 
 
 @router.get("/pseudo-labels", responses=problems(404))
@@ -151,7 +156,9 @@ def pseudo_labels(
     """What is believed without asking, most doubtful first."""
     rows: list[dict[str, Any]] = workspace.pseudo_labels(id)
     chosen = [row for row in rows if label is None or str(row["label"]) == label]
-    return [PseudoLabel(**row) for row in chosen[start : start + n]]
+    here = chosen[start : start + n]
+    columns = workspace.columns(workspace.adaptation(id).pool, [row["row"] for row in here])
+    return [PseudoLabel(**row, columns=columns[row["row"]]) for row in here]
 
 
 @router.post("/reviews", status_code=204, responses=problems(404, 409))

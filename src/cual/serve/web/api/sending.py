@@ -1,5 +1,6 @@
 """What agents and pools are made of, as it is sent: files in a form, or the path of something that is there."""
 
+import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from cual.serve.web.api.common import Body, Name
 from cual.serve.web.settings import Limits
 
 _LONGEST_COLUMN = 200
+ColumnName = Annotated[StrictStr, Field(max_length=_LONGEST_COLUMN)]
 
 
 def _printable(text: str) -> str:
@@ -48,7 +50,7 @@ class FromData(Body):
     """The table's column of ids."""
 
     @property
-    def columns(self) -> TableColumns:
+    def table(self) -> TableColumns:
         return TableColumns(self.text, None, self.id)
 
 
@@ -68,7 +70,17 @@ async def sent(
         yield wanted, await run_in_threadpool(uploads.one_source, form, folder, limits)
 
 
-def described(more: dict[str, Any], files: str) -> dict[str, Any]:
+def listed(value: Any) -> Any:
+    """A list as a form sends it: in JSON."""
+    if not isinstance(value, str) or not value:
+        return value or None
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        raise ValueError("this must be a list in JSON") from None
+
+
+def described(more: dict[str, Any], files: str, form: dict[str, Any] | None = None) -> dict[str, Any]:
     """The bodies of such a request, for OpenAPI.
 
     Parameters
@@ -77,6 +89,8 @@ def described(more: dict[str, Any], files: str) -> dict[str, Any]:
         Fields beside the name and the columns; those without a default in their description must be there.
     files
         What can be sent.
+    form
+        Fields that are something else in a form, which knows text alone.
     """
     column = {"type": "string", "maxLength": _LONGEST_COLUMN, "description": "Of a table.", "default": ""}
     fields: dict[str, Any] = {
@@ -107,7 +121,7 @@ def described(more: dict[str, Any], files: str) -> dict[str, Any]:
                     "schema": {
                         "type": "object",
                         "required": [*required, "files"],
-                        "properties": {**fields, "files": parts},
+                        "properties": {**fields, **(form or {}), "files": parts},
                     }
                 },
             },

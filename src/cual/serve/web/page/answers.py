@@ -1,7 +1,8 @@
 """The answers page: what was answered, by whom; corrections, and disagreements that somebody settles."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from nicegui import ui
 from nicegui.events import GenericEventArguments
@@ -19,6 +20,7 @@ from cual.serve.web.page.help import help_dialog
 from cual.serve.web.page.keymap import CORRECTING
 from cual.serve.web.page.recent import recent
 from cual.serve.web.page.routes import page
+from cual.serve.web.page.samples import Shown
 from cual.serve.web.page.texts import tr
 from cual.serve.web.page.viewer import Viewer, asked, complain
 from cual.types import Label
@@ -84,21 +86,20 @@ class Answers:
         self._more.set_visibility(len(questions) > self._shown)
         questions = questions[: self._shown]
         self._questions = {q.id: q for q in questions}
-        texts = await self._samples.words([q.row for q in questions])
+        shown = await self._samples.of_questions(questions)
         me = self._viewer.person
         tiles = [answer_tile(q, i + 1, len(questions), me) for i, q in enumerate(questions)]
         tiles = [tile for group in _groups() for tile in tiles if tile.group == group]
         self._board.show(
-            [self._with_sample(tile, self._questions[tile.id], texts) for tile in tiles],
+            [self._with_sample(tile, self._questions[tile.id], shown) for tile in tiles],
         )
         self._empty.set_visibility(not tiles)
         await self._classes.show(record.suggested_classes, record.new_classes)
 
-    def _with_sample(self, tile: Tile, q: QuestionRecord, texts: dict[int, str]) -> Tile:
-        words = texts.get(q.row, str(q.sample))
-        return Tile(
-            tile.id, tile.group, tile.name, self._samples.picture(q.row), words, tile.caption, tile.strong
-        )
+    def _with_sample(self, tile: Tile, q: QuestionRecord, shown: Mapping[int, Shown]) -> Tile:
+        sample = shown[q.row]
+        picture = self._samples.picture(q.row)
+        return replace(tile, picture=picture, words=sample.words, columns=sample.columns)
 
     async def _show_more(self) -> None:
         self._shown += PER_PAGE

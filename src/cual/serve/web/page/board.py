@@ -1,5 +1,6 @@
 """A board of tiles in groups, and the keyboard on it. What the keys mean, each page says."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +12,11 @@ from cual.serve.rules.sentences import said
 from cual.serve.web.page.elements import El
 from cual.serve.web.page.keymap import LOOK
 from cual.serve.web.page.looking import Looking
-from cual.serve.web.page.texts import told
+from cual.serve.web.page.samples import Cells
+from cual.serve.web.page.texts import told, trn
 
+FEW = 3
+"""Columns that a tile has room for."""
 _TEXTS = {
     "selected": said("{n} selected"),
     "several": said("{n} selected: {what}? Enter does it for all of them, Escape for none."),
@@ -33,6 +37,8 @@ class Tile:
     caption: str = ""
     strong: str = ""
     """Part of the caption that stands out."""
+    columns: Cells = ()
+    """What a table says of a sample without a picture: the first few here, all when it is looked at."""
 
 
 @dataclass(frozen=True)
@@ -225,13 +231,17 @@ class _TileElement(El):
     def __init__(self, tile: Tile) -> None:
         super().__init__("div", classes="tile", role="option", tabindex="-1", aria_selected="false")
         self.set(data_tile=str(tile.id))
-        self._words = tile.words  # of a tile that lies here already, a page need not read them again
+        # Of a tile that lies here already, a page need not read again what stands for its sample.
+        self._words = "\n".join([tile.words, *(f"{name}: {value}" for name, value in tile.columns[:FEW])])
+        if tile.columns and tile.picture is None:
+            self.set(data_columns=json.dumps(tile.columns))
         with self:
             if tile.picture is not None:
                 self._picture = El("img", src=tile.picture, alt=tile.name, draggable="false")
             else:
                 self._picture = None
                 El("div", tile.words, "words")
+                _show_columns(tile.columns)
             self._caption = El("div", classes="caption")
             with self._caption:
                 self._strong, self._weak = El("b"), El("span")
@@ -245,3 +255,17 @@ class _TileElement(El):
         self._caption.set_visibility(bool(tile.caption or tile.strong))
         self._strong.say(f"{tile.strong} " if tile.strong and tile.caption else tile.strong)
         self._weak.say(tile.caption)
+
+
+def _show_columns(columns: Cells) -> None:
+    """The first few columns of a sample, and how many more there are."""
+    if not columns:
+        return
+    with El("dl", classes="columns"):
+        for name, value in columns[:FEW]:
+            with El("div"):
+                El("dt", name)
+                El("dd", value)
+    more = len(columns) - FEW
+    if more > 0:
+        El("p", trn("and {n} more column: F4", "and {n} more columns: F4", more), "more-columns")

@@ -1,16 +1,26 @@
 """Cards of the start page: an adaptation, an agent, a pool. Shown again in place: the focus stays."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
+from cual.data.plain import Why
 from cual.serve.rules import standing
 from cual.serve.rules.records import AdaptationRecord, AgentRecord, PoolRecord
+from cual.serve.rules.sentences import Sentence, said
 from cual.serve.web.page.elements import El, button, link
 from cual.serve.web.page.managing import Managing
 from cual.serve.web.page.status import Meter, stage_text
 from cual.serve.web.page.texts import told, tr, trn
 from cual.serve.web.page.words import STATES, some
 
+_NOTES: Mapping[Why, Sentence] = {
+    "labels": said("not shown, they seem to be labels"),
+    "many": said("not shown, there are too many"),
+    "shape": said("not shown, not one number or text for each sample"),
+    "name": said("not shown, the name cannot be read"),
+    "cut": said("too long values are cut"),
+}
+"""What became of columns."""
 R = TypeVar("R", AdaptationRecord, AgentRecord, PoolRecord)
 Shown = TypeVar("Shown", AdaptationRecord, AgentRecord, PoolRecord, contravariant=True)
 
@@ -184,6 +194,7 @@ class PoolCard(_Managed):
             about = _samples(record)
             if record.skipped:
                 about += ", " + trn("{n} left out", "{n} left out", record.skipped)
+            about = "; ".join([about, *_columns(record)])
         self.head(record.name, told(STATES[record.state]), about, record.state == "failed")
 
 
@@ -193,6 +204,16 @@ def _samples(record: PoolRecord) -> str:
     if record.kind == "text":
         return trn("{n} text", "{n} texts", record.size)
     return trn("{n} sample without a picture", "{n} samples without pictures", record.size)
+
+
+def _columns(record: PoolRecord) -> Iterator[str]:
+    """Which columns came with the samples, and which are not shown as they were."""
+    if record.columns:
+        yield tr("columns: {names}", names=some(record.columns, 8))
+    for why, words in _NOTES.items():
+        names = [note.column for note in record.column_notes if note.why == why]
+        if names:
+            yield f"{told(words)}: {some(names, 4)}"
 
 
 def _unready(record: AgentRecord | PoolRecord) -> str:

@@ -19,6 +19,7 @@ from cual.serve.web.page.guidelines import Guidelines
 from cual.serve.web.page.help import help_dialog
 from cual.serve.web.page.recent import recent
 from cual.serve.web.page.routes import page
+from cual.serve.web.page.samples import Shown
 from cual.serve.web.page.texts import tr, trn
 from cual.serve.web.page.viewer import Viewer, asked, complain
 from cual.types import Label
@@ -78,12 +79,12 @@ class Disputes:
         mine = [q for q in disputed if self._is_party(q) and not record.own_disputes]
         questions = [*(q for q in disputed if q not in mine), *mine][:SHOWN]
         self._questions = {q.id: q for q in questions}
-        texts = await self._samples.words([q.row for q in questions])
+        shown = await self._samples.of_questions(questions)
         named = [label for q in questions for label in _said(q).values() if label is not None]
         offered = dict.fromkeys([*record.suggested_classes, *named])
         new = [label for label in offered if label not in record.suggested_classes]
         await self._classes.show(list(offered), [*record.new_classes, *new], list(dict.fromkeys(named)))
-        self._board.show([self._tile(q, q in mine, texts) for q in questions])
+        self._board.show([self._tile(q, q in mine, shown[q.row]) for q in questions])
         self._empty.set_visibility(not questions)
 
     def _is_party(self, q: QuestionRecord) -> bool:
@@ -93,7 +94,7 @@ class Disputes:
         said = (label for q in self._questions.values() for label in _said(q).values())
         return list(dict.fromkeys(label for label in said if label is not None))
 
-    def _tile(self, q: QuestionRecord, mine: bool, texts: dict[int, str]) -> Tile:
+    def _tile(self, q: QuestionRecord, mine: bool, shown: Shown) -> Tile:
         words = ", ".join(f"{who}: {answer_words(answer)}" for who, answer in latest_answers(q).items())
         group = tr("You answered these: somebody else settles them") if mine else tr("What counts?")
         together = _suggested(q)
@@ -105,9 +106,10 @@ class Disputes:
             group,
             name,
             self._samples.picture(q.row),
-            texts.get(q.row, str(q.sample)),
+            shown.words,
             words,
             together or "",
+            shown.columns,
         )
 
     # -- what a person does ------------------------------------------------------------------------------------

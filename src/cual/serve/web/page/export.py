@@ -1,5 +1,6 @@
 """The export of labels: a plain sentence, the format, and a link from which the browser downloads it."""
 
+from functools import partial
 from urllib.parse import urlencode
 
 from nicegui import ui
@@ -30,7 +31,8 @@ def add_page() -> None:
     async def export_page(request: Request, id: int) -> None:  # pyright: ignore[reportUnusedFunction]
         async with adaptation_frame(Viewer.of(request), id, "/export") as adaptation_page:
             with El("div", classes="stack"):
-                export_card(f"/api/adaptations/{id}/labels", available_formats())
+                columns = bool(adaptation_page.pool.columns)
+                export_card(f"/api/adaptations/{id}/labels", available_formats(), columns)
             adaptation_page.poll()
 
 
@@ -47,22 +49,22 @@ def _can(name: str) -> bool:
     return True
 
 
-def export_card(url: str, available: dict[str, str]) -> None:
-    """Choices, and the link that follows them."""
+def export_card(url: str, available: dict[str, str], columns: bool = False) -> None:
+    """Choices, and the link that follows them; `columns` came with the samples and can be had as well."""
     with El("section", classes="card stack tight", aria_label=tr("Export of labels")):
         El("h2", tr("Take the labels elsewhere"))
         El("p", told(_WHAT))
         with El("div", classes="line"):
             format = ui.select(available, label=tr("Format"), value=next(iter(available)))
             format.props("outlined dense")
-        with El("label", classes="line"):
-            box = El("input", type_="checkbox")
-            El("span", told(_EVERYTHING))
+        boxes = {"everything": _box(told(_EVERYTHING))}
+        if columns:
+            boxes["columns"] = _box(tr("Also the columns that came with the samples"))
         El("p", told(_FORMULAS), "soft")
         with El("div", classes="line"):
             download = link(tr("Download"), "", "button main", download="", data_export="")
 
-        chosen = {"format": str(format.value), "everything": "false"}
+        chosen = {"format": str(format.value), **dict.fromkeys(boxes, "false")}
 
         def follow() -> None:
             download.set(href=f"{url}?{urlencode(chosen)}")
@@ -71,10 +73,19 @@ def export_card(url: str, available: dict[str, str]) -> None:
             chosen["format"] = str(event.value)
             follow()
 
-        def tick(event: GenericEventArguments) -> None:
-            chosen["everything"] = "true" if event.args is True else "false"
+        def tick(name: str, event: GenericEventArguments) -> None:
+            chosen[name] = "true" if event.args is True else "false"
             follow()
 
         format.on_value_change(choose)
-        box.on("change", tick, js_handler="(event) => emit(event.target.checked)")
+        for name, box in boxes.items():
+            box.on("change", partial(tick, name), js_handler="(event) => emit(event.target.checked)")
         follow()
+
+
+def _box(words: str) -> El:
+    """A choice to tick."""
+    with El("label", classes="line"):
+        box = El("input", type_="checkbox")
+        El("span", words)
+    return box

@@ -19,7 +19,11 @@ _SEND = """(event) => {
   const form = event.target, note = form.querySelector("[data-note]"), words = %(words)s;
   const send = form.querySelector("[type=submit]"), data = new FormData(form);
   const path = (data.get("path") || "").trim(), files = data.getAll("files").filter((file) => file.size);
+  const shown = (data.get("columns") || "").trim();
+  const columns = shown === "-" ? [] : shown.split(",").map((name) => name.trim()).filter(Boolean);
   data.delete("path");
+  data.delete("columns");
+  if (shown) data.set("columns", JSON.stringify(columns));
   if (!path && !files.length) { note.textContent = words.nothing; return; }
   const request = new XMLHttpRequest();
   let body = data, url = form.dataset.url;
@@ -30,6 +34,7 @@ _SEND = """(event) => {
     const said = {path};
     for (const [name, value] of data) if (name !== "files" && value) said[name] = value;
     if (said.agent) said.agent = Number(said.agent);
+    if (shown) said.columns = columns;
     body = JSON.stringify(said);
     request.setRequestHeader("Content-Type", "application/json");
   }
@@ -161,7 +166,8 @@ def add_pool_form(viewer: Viewer, agents: Sequence[AgentRecord]) -> None:
                 multiple="",
             ).on("change", js_handler=_COLUMNS)
             _server_path(viewer)
-            _columns("pool", {"text": tr("Column of the text"), "id": tr("Column of the ids")})
+            names = {"text": tr("Column of the text"), "id": tr("Column of the ids")}
+            _columns("pool", names, tr("Columns that people see, with commas; empty: all but labels; -: none"))
             El("button", tr("Make the pool"), "button main", type_="submit")
 
 
@@ -228,8 +234,8 @@ def _server_path(viewer: Viewer) -> None:
         _field(tr("Or a file or folder on the server, below {roots}", roots=below), name="path")
 
 
-def _columns(of: str, names: dict[str, str]) -> None:
-    """Columns of a table, for those that are not called as usual."""
+def _columns(of: str, names: dict[str, str], shown: str | None = None) -> None:
+    """Columns of a table, for those that are not called as usual; `shown` asks which people are to see."""
     offered = f"columns-of-{of}"
     with El("details"):
         El("summary", tr("Columns of a table"), "soft")
@@ -237,6 +243,8 @@ def _columns(of: str, names: dict[str, str]) -> None:
             El("p", tr("Left empty: text, label and id, or the other usual names."), "soft")
             for name, words in names.items():
                 _field(words, name=name, list=offered, maxlength="200")
+            if shown is not None:
+                _field(shown, name="columns", maxlength="4000")
     El("datalist", id_=offered)
 
 

@@ -60,6 +60,7 @@ class History:
         if now == self._drawn:
             return
         self._drawn = now
+        columns = any(pool.columns for pool in await asked(workspace.pools) if pool.agent == self._id)
         self._box.clear()
         with self._box:
             with El("div"):
@@ -82,7 +83,7 @@ class History:
                 El("h2", tr("Versions"))
                 self._table(versions)
             if len(versions) > 1 or going:
-                export_card(f"/api/agents/{self._id}/labels", available_formats())
+                export_card(f"/api/agents/{self._id}/labels", available_formats(), columns)
             if going:
                 with El("section", classes="card", aria_label=tr("Adaptations")):
                     El("h2", tr("Under way"))

@@ -17,6 +17,7 @@ from cual.serve.web.page.class_panel import ClassPanel
 from cual.serve.web.page.elements import El, actions, armed_box
 from cual.serve.web.page.help import REVIEW_KEYS, help_dialog
 from cual.serve.web.page.keymap import ALSO, REVIEWING
+from cual.serve.web.page.samples import Shown
 from cual.serve.web.page.texts import tr, trn
 from cual.serve.web.page.viewer import asked, complain
 from cual.types import Label
@@ -72,10 +73,13 @@ class Judging:
     async def show(self, rows: Sequence[dict[str, Any]], total: int, group: str) -> None:
         """Have these on the board, of `total` in all."""
         self._rows = {row["row"]: row for row in rows}
-        texts = await self._page.samples.words([row["row"] for row in rows])
-        self._board.show([self._tile(row, i + 1, total, group, texts) for i, row in enumerate(rows)])
+        samples = {row["row"]: row["sample"] for row in rows}
+        shown = await self._page.samples.of_rows(self._page.record.id, samples)
+        self._board.show(
+            [self._tile(row, i + 1, total, group, shown[row["row"]]) for i, row in enumerate(rows)]
+        )
 
-    def _tile(self, row: dict[str, Any], number: int, total: int, group: str, texts: dict[int, str]) -> Tile:
+    def _tile(self, row: dict[str, Any], number: int, total: int, group: str, shown: Shown) -> Tile:
         mark = mark_of(row)
         name = tr("{number} of {total}, believed {label}", number=number, total=total, label=row["label"])
         return Tile(
@@ -83,9 +87,10 @@ class Judging:
             group,
             f"{name}, {mark}" if mark else name,
             self._page.samples.picture(row["row"]),
-            texts.get(row["row"], str(row["sample"])),
+            shown.words,
             "" if mark else str(row["label"]),
             mark,
+            shown.columns,
         )
 
     def _likely(self, ids: Sequence[int]) -> list[Any]:

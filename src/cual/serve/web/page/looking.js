@@ -78,11 +78,23 @@ export default {
         picture.alt = name;
         this.at().prepend(picture);
       } else words.textContent = tile.querySelector(".words")?.textContent ?? "";
+      this.columns(JSON.parse(tile.dataset.columns ?? "[]"));
       const caption = tile.querySelector(".caption")?.textContent.trim();
       this.part("[data-looking-name]").textContent = caption ? `${name}, ${caption}` : name;
       this.at().classList.toggle("picture", Boolean(small));
       this.at().scrollTo(0, 0);
       this.zoom(0);
+    },
+    // What a table says of the sample: whatever stands there is text, and stays it.
+    columns(cells) {
+      const list = this.part(".looking-columns");
+      const rows = cells.map((cell) => {
+        const row = document.createElement("div");
+        ["dt", "dd"].forEach((tag, i) => row.appendChild(document.createElement(tag)).append(cell[i]));
+        return row;
+      });
+      list.replaceChildren(...rows);
+      list.hidden = !rows.length;
     },
     next(step) {
       const tiles = [...document.querySelectorAll("[data-board] [data-tile]:not(.leaving)")];
@@ -119,7 +131,9 @@ export default {
       this.y = Math.max(-high, Math.min(high, this.y));
       const picture = this.part("img");
       if (picture) picture.style.transform = `translate(${this.x}px, ${this.y}px) scale(${this.scale})`;
-      this.part(".looking-words").style.fontSize = `${Math.min(this.scale, 4)}em`;
+      for (const text of [".looking-words", ".looking-columns"]) {
+        this.part(text).style.fontSize = `${Math.min(this.scale, 4)}em`;
+      }
     },
     key(event) {
       if (event.altKey || event.ctrlKey || event.metaKey) return;

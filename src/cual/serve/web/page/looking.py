@@ -19,6 +19,7 @@ class Looking(Element, component="looking.js"):
             with El("div", classes="looking-at", tabindex="0", role="region", data_looking_at="") as shown:
                 shown.set(aria_label=tr("The sample: arrows move it"))
                 El("div", classes="looking-words", hidden="")
+                El("dl", classes="looking-columns", hidden="")
             with El("div", classes="line"):
                 _choice("before", tr("Previous"), "←", "ArrowLeft")
                 _choice("after", tr("Next"), "→", "ArrowRight")

@@ -22,6 +22,7 @@ from cual.serve.web.page.help import confirmed, help_dialog
 from cual.serve.web.page.keymap import ALSO, COMMANDS, TITLES
 from cual.serve.web.page.recent import recent
 from cual.serve.web.page.routes import page
+from cual.serve.web.page.samples import Shown
 from cual.serve.web.page.stages import Stage
 from cual.serve.web.page.texts import told, tr, trn
 from cual.serve.web.page.viewer import Viewer, asked, complain
@@ -155,9 +156,9 @@ class QuestionDesk:
         self._suggestion_of |= {q.id: q.suggestion for q in questions}
         groups = {q.suggestion: None for q in questions}
         in_groups = [q for suggestion in groups for q in questions if q.suggestion == suggestion]
-        texts = await self._samples.of_questions([q for q in questions if q.id not in self._board])
+        shown = await self._samples.of_questions([q for q in questions if q.id not in self._board])
         await self._offer([q.id for q in questions])  # first: a digit pressed on a tile must mean its class
-        self._board.show([self._tile(q, texts) for q in in_groups])
+        self._board.show([self._tile(q, shown) for q in in_groups])
 
     def _likely(self, ids: Sequence[int]) -> list[Label]:
         """What these questions probably are, then what most others on the board probably are."""
@@ -174,7 +175,8 @@ class QuestionDesk:
         record = self._record
         await self._classes.show(record.suggested_classes, record.new_classes, self._often(ids))
 
-    def _tile(self, q: QuestionRecord, texts: dict[int, str]) -> Tile:
+    def _tile(self, q: QuestionRecord, shown: Mapping[int, Shown]) -> Tile:
+        sample = shown.get(q.row, Shown(str(q.sample)))
         number = self._numbers.setdefault(q.id, len(self._numbers) + 1)
         total = max(self._record.asked_in_round, number)
         if q.suggestion is None:
@@ -193,8 +195,9 @@ class QuestionDesk:
             group,
             name,
             self._samples.picture(q.row),
-            texts.get(q.row, str(q.sample)),
+            sample.words,
             told(ZONES[q.zone]),
+            columns=sample.columns,
         )
 
     # -- what a person does ------------------------------------------------------------------------------------
@@ -287,10 +290,10 @@ class QuestionDesk:
             undone.append(await asked(self._workspace.undo, self._record.id, self.person))
         self._looked = 0.0
         await self._show_now()
-        texts = await self._samples.of_questions(undone)
+        shown = await self._samples.of_questions(undone)
         for question in undone:
             self._suggestion_of[question.id] = question.suggestion
-            self._board.add(self._tile(question, texts))
+            self._board.add(self._tile(question, shown))
         self._stage.show(self._record, len(self._board))
         self._keys.focus(undone[-1].id)
         self._say(trn("Undone: {n} question open again.", "Undone: {n} questions open again.", len(undone)))

@@ -11,6 +11,7 @@ from cual.serve.web.page.board import Act, Tile
 from cual.serve.web.page.elements import El, button
 from cual.serve.web.page.judging import Judging
 from cual.serve.web.page.questions import GRACE
+from cual.serve.web.page.samples import Shown
 from cual.serve.web.page.texts import tr, trn
 from cual.serve.web.page.viewer import asked
 from cual.types import Label
@@ -119,17 +120,18 @@ class _Judging(Judging):
         self._asked |= {row["row"] for row in rows if "question" in row}
         await super().show(rows, total, group)
 
-    def _tile(self, row: dict[str, Any], number: int, total: int, group: str, texts: dict[int, str]) -> Tile:
+    def _tile(self, row: dict[str, Any], number: int, total: int, group: str, shown: Shown) -> Tile:
         if "question" not in row:
-            return super()._tile(row, number, total, group, texts)
+            return super()._tile(row, number, total, group, shown)
         looks = tr("looks new") if row["label"] is None else tr("looks like {label}", label=row["label"])
         return Tile(
             row["row"],
             tr("Open questions"),
             tr("{number} of {total}, open question, {looks}", number=number, total=total, looks=looks),
             self._page.samples.picture(row["row"]),
-            texts.get(row["row"], str(row["sample"])),
+            shown.words,
             looks,
+            columns=shown.columns,
         )
 
     def _meant(self, act: Act) -> list[int]:
