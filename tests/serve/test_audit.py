@@ -111,6 +111,12 @@ class Commands:
     def give_key(self) -> tuple[Callable[[Person], object], str]:
         return lambda p: self.workspace.give_key(self.service.agent, p, "7", "cat"), "give key"
 
+    def take_key(self) -> tuple[Callable[[Person], object], str]:
+        agent = self.service.agent
+        for person in (self.service.ann, self.service.bob, self.service.eve):
+            self.workspace.class_keys(agent, person, ["cat", "dog"])
+        return lambda p: self.workspace.take_key(agent, p, "1"), "take key"
+
     def raise_budget(self) -> tuple[Callable[[Person], object], str]:
         task = self.asking()
         return lambda p: self.workspace.raise_budget(task, 20, p), "raise budget"
