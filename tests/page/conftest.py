@@ -32,6 +32,8 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+CLASSES = 54
+"""Of the zoo."""
 PICTURES = Path(__file__).parents[2] / "out" / "page"
 
 
@@ -184,6 +186,19 @@ def service(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Generato
 def own_service(example: Path, tmp_path: Path) -> Generator[Service]:
     """One for a test that kills it, or that needs it as it was made."""
     yield from _served(example, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def zoo(tmp_path_factory: pytest.TempPathFactory) -> Generator[Service]:
+    """One whose agent knows many classes, with names instead of digits."""
+    from many_classes import make_workspace
+
+    folder = tmp_path_factory.mktemp("zoo") / "workspace"
+    workspace, _ = make_workspace(folder, CLASSES, budget=60)
+    workspace.close()
+    running = Service(folder, free_port()).start()
+    yield running
+    running.stop()
 
 
 def _served(example: Path, folder: Path) -> Generator[Service]:

@@ -1,29 +1,18 @@
 """Fifty-four classes: no slip of the finger answers, any class is found, nothing is created by a typo."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from many_classes import NEW, make_workspace, names
+from many_classes import NEW, names
 from page.accessibility import axe, complaints
-from page.conftest import Service, free_port
+from page.conftest import CLASSES, Service
 from page.keyboard import FOCUSED, create, gone, next_tile
 
 pytestmark = pytest.mark.page
-CLASSES = 54
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 ACTIVE = "() => document.querySelector('.class[aria-selected=true]')?.dataset.name"
-
-
-@pytest.fixture(scope="module")
-def zoo(tmp_path_factory: pytest.TempPathFactory) -> Generator[Service]:
-    folder = tmp_path_factory.mktemp("zoo") / "workspace"
-    workspace, _ = make_workspace(folder, CLASSES, budget=60)
-    workspace.close()
-    running = Service(folder, free_port()).start()
-    yield running
-    running.stop()
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from cual import Pool
-from cual.errors import CualError, NotAllowed
+from cual.errors import BadOption, CualError, NotAllowed
 from cual.serve.rules import jobs
 from cual.serve.rules.accounts import Accounts
 from cual.serve.rules.records import OPERATOR, AuditRecord, Person, Role
@@ -110,6 +110,12 @@ class Commands:
 
     def give_key(self) -> tuple[Callable[[Person], object], str]:
         return lambda p: self.workspace.give_key(self.service.agent, p, "7", "cat"), "give key"
+
+    def take_key(self) -> tuple[Callable[[Person], object], str]:
+        agent = self.service.agent
+        for person in (self.service.ann, self.service.bob, self.service.eve):
+            self.workspace.class_keys(agent, person, ["cat", "dog"])
+        return lambda p: self.workspace.take_key(agent, p, "1"), "take key"
 
     def raise_budget(self) -> tuple[Callable[[Person], object], str]:
         task = self.asking()
@@ -337,6 +343,9 @@ def test_it_is_read_by_person_action_time_and_page(service: Service) -> None:
     assert last not in workspace.audit(service.ann, until=last.at)
     assert not workspace.audit(service.ann, since=last.at + timedelta(seconds=1))
     assert workspace.audit(service.ann, before=last.id, n=2) == rows[-2:-4:-1]
+    assert workspace.audit(service.ann, since=last.at, until=last.at) == []
+    with pytest.raises(BadOption, match="since is later than until"):
+        workspace.audit(service.ann, since=last.at + timedelta(seconds=1), until=last.at)
 
 
 # -- over HTTP -------------------------------------------------------------------------------------------------
@@ -368,6 +377,11 @@ def test_administrators_read_and_export_it_over_http(service: Service) -> None:
         assert here.token(Role.admin) not in table.text
         only = admin.get("/api/audit.csv", params={"action": "lend"}).text
         assert {line["action"] for line in csv.DictReader(io.StringIO(only))} == {"lend"}
+        in_time = admin.get("/api/audit.csv", params={"since": rows[1]["at"], "until": rows[0]["at"]}).text
+        assert [line["id"] for line in csv.DictReader(io.StringIO(in_time))] == [str(rows[1]["id"])]
+        for path in ("/api/audit", "/api/audit.csv"):
+            for wrong in ({"since": rows[0]["at"], "until": rows[1]["at"]}, {"until": "2026-01-01"}):
+                assert admin.get(path, params=wrong).status_code == 422
         for role in (Role.annotator, Role.reader):
             for path in ("/api/audit", "/api/audit.csv"):
                 assert here.bearer(role).get(path).status_code == 403

@@ -169,13 +169,19 @@ def good(made_once: Path, tmp_path: Path) -> Path:
     return shutil.copy(made_once, tmp_path / "good.backup")
 
 
-def test_a_backup_of_an_older_cual_is_restored(good: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("schema", [4, 9, 10, 11])
+def test_a_backup_of_an_older_cual_is_restored(good: Path, tmp_path: Path, schema: int) -> None:
     """Schema 4 had no audit trail; a backup of release 0.1.0, with schema 2, is in `tests/upgrades`."""
-    workspace = Workspace.restore(as_of(4, good), tmp_path / "new")
+    workspace = Workspace.restore(as_of(schema, good), tmp_path / "new")
     (record,) = workspace.adaptations()
     assert record.state == "asking"
+    lent = [question.lent_to for question in workspace.questions(record.id)]
     with workspace.database.reading() as connection:
         assert migrations.current(connection) == migrations.newest()
+        assert connection.execute(sa.select(db.loans.c.person)).scalars().all() == [1] * (schema < 10)
+    assert [name for name in lent if name] == ["ann"] * (schema < 10), (
+        "in schema 9 it is in the question itself"
+    )
     workspace.close()
 
 
@@ -197,6 +203,9 @@ def as_of(schema: int, good: Path) -> Path:
                 continue
             columns = {column["name"] for column in inspector.get_columns(name)}
             rows = [json.loads(line) for line in packed.read(member).splitlines()]
+            if "lent_to" in columns:  # until schema 11
+                rows = [{**row, "lent_to": None, "lent_until": None} for row in rows]
+                rows[0] |= {"lent_to": 1, "lent_until": 4e9}
             kept = [{key: value for key, value in row.items() if key in columns} for row in rows]
             members[member] = "".join(json.dumps(row) + "\n" for row in kept)
     database.close()

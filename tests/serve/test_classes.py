@@ -93,6 +93,47 @@ def test_a_class_keeps_its_key_for_a_person_for_good(service: Service) -> None:
     assert w.class_keys(service.agent, service.eve, ["cat"]) == {}, "who only looks is given none"
 
 
+def test_a_key_is_taken_away_by_its_owner_and_goes_to_the_next_that_deserves_it(service: Service) -> None:
+    w, agent, labels = service.workspace, service.agent, ["cat", "dog", *EVERY]
+    likely = ["cat", "dog", *EVERY[:8]]
+    full = w.class_keys(agent, service.ann, labels, likely)
+    assert (len(full), full["1"], full["2"]) == (9, "cat", "dog")
+    w.class_keys(agent, service.bob, ["cat", "dog"])
+    w.take_key(agent, service.ann, "1")
+    assert "1" not in w.kept_keys(agent, service.ann)
+    assert w.kept_keys(agent, service.bob) == {"1": "cat", "2": "dog"}, "of others, nothing is taken"
+    again = w.class_keys(agent, service.ann, labels, likely)
+    assert again == {**full, "1": EVERY[7]}, "the next in line has it; all others keep theirs"
+    w.take_key(agent, service.ann, "1")
+    assert w.class_keys(agent, service.ann, labels, ["cat"]) == {k: v for k, v in full.items() if k != "1"}
+    # until it is given one on purpose: then it is as any other
+    w.give_key(agent, service.ann, "1", "cat")
+    assert w.class_keys(agent, service.ann, labels, likely) == full
+    w.give_key(agent, service.ann, "1", "dog")
+    assert w.class_keys(agent, service.ann, labels, ["cat"]) == {**full, "1": "dog", "2": "cat"}
+
+
+def test_a_class_whose_key_was_taken_away_gets_none_by_itself_on_any_screen(service: Service) -> None:
+    w, agent = service.workspace, service.agent
+    assert w.class_keys(agent, service.ann, ["cat", "dog"]) == {"1": "cat", "2": "dog"}
+    w.take_key(agent, service.ann, "1")
+    w.take_key(agent, service.ann, "1")
+    for labels in (["cat", "dog"], ["dog", "cat"], ["cat", "dog", *EVERY]):
+        assert w.class_keys(agent, service.ann, labels, likely=["cat"]) == {"2": "dog"}
+    assert [row.action for row in w.audit(service.ann, action="take key")] == ["take key"]
+
+
+def test_keys_are_refused_that_are_none_and_to_those_who_only_look(service: Service) -> None:
+    w, agent = service.workspace, service.agent
+    for key in ("0", "12", "", "a", "١"):
+        with pytest.raises(BadOption, match="one of 1, 2"):
+            w.take_key(agent, service.ann, key)
+    with pytest.raises(NotFound):
+        w.take_key(99, service.ann, "1")
+    with pytest.raises(NotAllowed):
+        w.take_key(agent, service.eve, "1")
+
+
 @settings(deadline=None)
 @given(
     kept=st.dictionaries(st.sampled_from(KEYS), st.sampled_from(EVERY), max_size=9),

@@ -71,6 +71,43 @@ def test_tables_of_every_schema_become_those_of_today(database: Database, first:
             connection.execute(sa.select(table))
 
 
+def test_questions_lose_columns_and_nothing_else(database: Database) -> None:
+    migrate(database, 11)
+    a_question = "(7, 1, 'q', 0, 0, '\"x\"', 3, 0.5, 0.4, 'novel', 1, 4e9, 2, 1, TRUE, FALSE, 0)"
+    columns = "id, adaptation, query, round, position, sample, row, score, threshold, zone, lent_to, lent_until"
+    with database.writing() as connection:
+        connection.execute(sa.insert(db.people).values(name="ann", role="admin"))
+        connection.execute(sa.insert(db.agents).values(name="a", current=0, method="cual", width=2))
+        pool = {"kind": "texts", "size": 9, "state": "ready", "source": {}}
+        connection.execute(sa.insert(db.pools).values(name="p", agent=1, **pool))
+        task = {"agent": 1, "base_version": 0, "pool": 1, "person": 1, "budget": 5, "state": "asking"}
+        connection.execute(sa.insert(db.adaptations).values(**task))
+        for question in (a_question, a_question.replace("(7", "(9").replace(", 3,", ", 4,")):
+            more = f"{columns}, missing, cost, answered, disagreement, created_at"
+            connection.execute(sa.text(f"INSERT INTO questions ({more}) VALUES {question}"))
+        connection.execute(sa.text("DELETE FROM questions WHERE id = 9"))
+        event = {"adaptation": 1, "kind": "told", "at": db.now(), "person": 1, "question": 7, "body": {}}
+        connection.execute(sa.insert(db.events).values(**event))
+    assert migrate(database) == newest()
+    with database.writing() as connection:
+        (row,) = connection.execute(sa.select(db.questions)).mappings()
+        assert {"lent_to", "lent_until"}.isdisjoint(row)
+        assert (row["id"], row["sample"], row["row"], row["missing"], row["answered"]) == (7, "x", 3, 2, True)
+        assert connection.execute(sa.select(db.events.c.question)).scalars().all() == [7]
+        values = {name: row[name] for name in row if name not in ("id", "row")}
+        if database.is_sqlite:  # where the ids above did not come from a sequence, there is none to be kept
+            made = connection.execute(sa.insert(db.questions).values(**values, row=5)).inserted_primary_key
+            assert made is not None
+            assert made[0] == 10, "ids are given once, also those of questions that are gone"
+
+    def orphan() -> None:
+        with database.writing() as connection:
+            connection.execute(sa.delete(db.questions).where(db.questions.c.id == 7))
+
+    with pytest.raises(IntegrityError):
+        orphan()
+
+
 def ours(_thing: object, name: str | None, *_: object) -> bool:
     return name != "alembic_version"
 

@@ -57,6 +57,7 @@ ROLES: dict[tuple[str, str], str] = {
     ("GET", "/api/agents/{id}/classes/find"): READER,
     ("GET", "/api/agents/{id}/keys"): READER,
     ("PUT", "/api/agents/{id}/keys"): ANNOTATOR,
+    ("DELETE", "/api/agents/{id}/keys/{key}"): ANNOTATOR,
     ("POST", "/api/agents/{id}/predict"): READER,
     ("POST", "/api/agents/{id}/probabilities"): READER,
     ("POST", "/api/agents/{id}/novelty"): READER,
@@ -163,7 +164,7 @@ def here(service: Service, app: FastAPI) -> Site:
 
 
 def filled(path: str) -> str:
-    for name in ("id", "row", "token"):
+    for name in ("id", "row", "token", "key"):
         path = path.replace(f"{{{name}}}", "1")
     return path
 

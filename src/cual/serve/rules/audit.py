@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
+from cual.errors import BadOption
 from cual.serve.rules.checks import needs
 from cual.serve.rules.records import OPERATOR, AuditRecord, Person, Role, ThingKind
 from cual.serve.storage import tables as db
@@ -46,11 +47,13 @@ def read(
     by
         Only what this person did; 0 is the operator.
     since, until
-        Only what was done then: from `since` on, and before `until`.
+        Only what was done then: from `since` on, and before `until`, which is not earlier.
     before
         Only rows with a lower id: for the next page.
     """
     needs(person, Role.admin)
+    if since is not None and until is not None and since > until:
+        raise BadOption("the time begins after its end: since is later than until")
     wanted = sa.select(db.audit, db.people.c.name).outerjoin(db.people, db.people.c.id == a.person)
     if by is not None:
         wanted = wanted.where(a.person.is_(None) if by == OPERATOR.id else a.person == by)

@@ -1,6 +1,8 @@
 """Which single key stands for which class: nine digits, each person's own, kept for good on every screen.
 
-A slip of the finger on any other key answers nothing: typing finds a class by its name.
+Only its owner takes a key away from a class or gives it to another one. What is free goes to the next class
+that deserves a key; a class whose key was taken away gets none until its owner gives it one. A slip of the
+finger on any other key answers nothing: typing finds a class by its name.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +19,7 @@ from cual.serve.storage.home import Home, one_row
 from cual.types import Label
 
 KEYS = "123456789"
-k = db.class_keys.c
+k, without = db.class_keys.c, db.keyless_classes.c
 
 
 def of(
@@ -34,14 +36,17 @@ def of(
     """
     with home.database.reading() as connection:
         keys = _kept(connection, agent, person)
+        keyless = _keyless(connection, agent, person)
     wanted = labels if len(labels) <= len(KEYS) else [label for label in likely if label in set(labels)]
+    wanted = [label for label in wanted if label not in keyless]
     if person.role.may(Role.annotator) and assigned(wanted, labels, keys) != keys:
         with home.database.writing() as connection:
             _lock(connection, person)
             there = classes.names(connection, agent) | set(labels)
             before = _kept(connection, agent, person)
             keys = {key: label for key, label in before.items() if label in there}
-            keys = assigned(wanted, labels, keys)
+            keyless = _keyless(connection, agent, person)
+            keys = assigned([label for label in wanted if label not in keyless], labels, keys)
             _write(connection, agent, person, before, keys)
     return offered(keys, labels)
 
@@ -55,9 +60,7 @@ def kept(home: Home, agent: int, person: Person) -> dict[str, Label]:
 
 def give(home: Home, agent: int, person: Person, key: str, label: Label) -> None:
     """Give a key of a person to another class."""
-    needs(person, Role.annotator)
-    if len(key) != 1 or key not in KEYS:
-        raise BadOption(f"a class's key is one of {', '.join(KEYS)}")
+    _check(person, key)
     with home.database.writing() as connection:
         one_row(connection, sa.select(db.agents.c.id).where(db.agents.c.id == agent), f"agent {agent}")
         _lock(connection, person)
@@ -65,9 +68,28 @@ def give(home: Home, agent: int, person: Person, key: str, label: Label) -> None
             raise NotFound(f"agent {agent} has no class {str(label)[:100]!r}")
         before = _kept(connection, agent, person)
         keys = {other: named for other, named in before.items() if named != label} | {key: label}
+        mine = (without.agent == agent, without.person == person.id, without.label == label)
+        connection.execute(sa.delete(db.keyless_classes).where(*mine))
         if keys != before:
             _write(connection, agent, person, before, keys)
             audit.write(connection, person, "give key", "agent", agent, key=key, label=label)
+
+
+def take(home: Home, agent: int, person: Person, key: str) -> None:
+    """Take a key of a person away from its class, which gets none by itself any more; a free one stays so."""
+    _check(person, key)
+    with home.database.writing() as connection:
+        one_row(connection, sa.select(db.agents.c.id).where(db.agents.c.id == agent), f"agent {agent}")
+        _lock(connection, person)
+        before = _kept(connection, agent, person)
+        if key not in before:
+            return
+        label = before[key]
+        _write(connection, agent, person, before, {other: before[other] for other in before if other != key})
+        connection.execute(
+            sa.insert(db.keyless_classes).values(agent=agent, person=person.id, label=label)
+        )  # it had a key, so it is not among them
+        audit.write(connection, person, "take key", "agent", agent, key=key, label=label)
 
 
 def assigned(wanted: Sequence[Label], labels: Sequence[Label], kept: Mapping[str, Label]) -> dict[str, Label]:
@@ -108,6 +130,12 @@ def _numeric(labels: Sequence[Label]) -> bool:
     return any(str(label)[:1].isdigit() for label in labels)
 
 
+def _check(person: Person, key: str) -> None:
+    needs(person, Role.annotator)
+    if len(key) != 1 or key not in KEYS:
+        raise BadOption(f"a class's key is one of {', '.join(KEYS)}")
+
+
 def _lock(connection: Connection, person: Person) -> None:
     """Two windows of one person take turns."""
     connection.execute(sa.select(db.people.c.id).where(db.people.c.id == person.id).with_for_update())
@@ -116,6 +144,11 @@ def _lock(connection: Connection, person: Person) -> None:
 def _kept(connection: Connection, agent: int, person: Person) -> dict[str, Label]:
     wanted = sa.select(k.key, k.label).where(k.agent == agent, k.person == person.id).order_by(k.key)
     return {row.key: row.label for row in connection.execute(wanted)}
+
+
+def _keyless(connection: Connection, agent: int, person: Person) -> set[Label]:
+    wanted = sa.select(without.label).where(without.agent == agent, without.person == person.id)
+    return set(connection.execute(wanted).scalars())
 
 
 def _write(

@@ -52,3 +52,7 @@ class OfClasses:
     def give_key(self, agent: int, person: Person, key: str, label: Label) -> None:
         """Give a digit of a person to another class."""
         class_keys.give(self.home, agent, person, key, label)
+
+    def take_key(self, agent: int, person: Person, key: str) -> None:
+        """Take a digit of a person away from its class; it is free for the next one that deserves it."""
+        class_keys.take(self.home, agent, person, key)

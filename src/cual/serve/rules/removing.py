@@ -113,7 +113,7 @@ def delete_agent(home: Home, agent: int, person: Person) -> None:
         if dependents.over or made_for is not None:
             _keep_row(connection, db.agents, agent)
         else:
-            for table in (db.versions, db.class_notes, db.class_keys):
+            for table in (db.versions, db.class_notes, db.class_keys, db.keyless_classes):
                 connection.execute(sa.delete(table).where(table.c.agent == agent))
             connection.execute(sa.delete(db.agents).where(db.agents.c.id == agent))
         _mark(home, "agents", agent)

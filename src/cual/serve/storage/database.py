@@ -49,6 +49,27 @@ class Database:
         with self._turn, self._writer.begin() as connection:
             yield connection
 
+    @contextmanager
+    def rebuilding(self) -> Generator[Connection]:
+        """The same, and tables may be made anew: whether rows still refer to rows, whoever does it looks after.
+
+        SQLite would take a table's going for the going of all its rows, and it can be told otherwise only
+        before a transaction begins.
+        """
+        if not self.is_sqlite:
+            with self.writing() as connection:
+                yield connection
+            return
+        with self._turn, self._writer.connect() as connection:
+            pragmas = connection.connection.cursor()
+            pragmas.execute("PRAGMA foreign_keys=OFF")
+            try:
+                with connection.begin():
+                    yield connection
+            finally:
+                pragmas.execute("PRAGMA foreign_keys=ON")
+                pragmas.close()
+
     def close(self) -> None:
         self._engine.dispose()
 

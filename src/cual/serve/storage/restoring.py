@@ -150,9 +150,10 @@ def _fill(home: Home, connection: Connection, packed: zipfile.ZipFile, names: se
             continue
         if table.name not in there:
             raise DamagedFile(f"the table {table.name} is newer than the backup says")
-        columns = {column["name"] for column in inspector.get_columns(table.name)}
+        columns = {column["name"]: column["type"] for column in inspector.get_columns(table.name)}
         today = [sa.column(column.name, column.type) for column in table.columns if column.name in columns]
-        target = sa.table(table.name, *today)
+        gone = [sa.column(name, type_) for name, type_ in columns.items() if name not in table.columns]
+        target = sa.table(table.name, *today, *gone)
         with packed.open(member) as lines:
             rows = [_row(target, line) for line in lines]
         for start in range(0, len(rows), 1000):

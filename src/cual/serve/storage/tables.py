@@ -166,6 +166,13 @@ class_keys = sa.Table(
     Column("key", String(1), primary_key=True),
     Column("label", Json, nullable=False),
 )
+keyless_classes = sa.Table(  # somebody took the key of this class away, and has given it none since
+    "keyless_classes",
+    metadata,
+    Column("person", ForeignKey("people.id"), primary_key=True),
+    Column("agent", ForeignKey("agents.id"), primary_key=True),
+    Column("label", Json, primary_key=True),
+)
 adaptations = sa.Table(
     "adaptations",
     metadata,
@@ -207,8 +214,6 @@ questions = sa.Table(
     Column("threshold", Double, nullable=False),
     Column("zone", String(20), nullable=False),
     Column("suggestion", Json),
-    Column("lent_to", ForeignKey("people.id")),  # of schema 9: what is lent is in `loans`, and nothing here
-    Column("lent_until", Moment),
     # An index of what the events say, written with them: `cual.loop.state` decides.
     Column("answered", Boolean, nullable=False, default=False),
     Column("label", Json),

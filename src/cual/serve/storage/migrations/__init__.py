@@ -15,7 +15,7 @@ from alembic.operations import Operations
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
-from cual.errors import NewerFormat
+from cual.errors import DamagedFile, NewerFormat
 from cual.serve.storage.database import Database
 from cual.serve.storage.tables import schema
 
@@ -45,7 +45,7 @@ def migrate(database: Database, to: int | None = None) -> int:
         A schema that is older than the newest, for backups that have it.
     """
     target = newest() if to is None else to
-    with database.writing() as connection:
+    with database.rebuilding() as connection:
         if not database.is_sqlite:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
         number = readable(connection)
@@ -81,6 +81,10 @@ def _upgrade(connection: Connection, number: int | None, target: int) -> None:
     with _one_at_a_time, Operations.context(context):
         for step in reversed(list(scripts().iterate_revisions(f"{target:04}", lower or "base"))):
             step.module.upgrade()
+    if connection.dialect.name == "sqlite" and connection.exec_driver_sql("PRAGMA foreign_key_check").first():
+        raise DamagedFile(
+            "the database holds rows that refer to rows which are not there; it is left as it was"
+        )
     context.stamp(scripts(), f"{target:04}")
     connection.execute(sa.delete(schema))
     connection.execute(sa.insert(schema).values(version=target))

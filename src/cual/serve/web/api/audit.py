@@ -21,7 +21,7 @@ By = Annotated[
 ]
 Action = Annotated[str | None, Query(pattern="^[a-z ]{1,50}$", description="Only this command.")]
 Since = Annotated[AwareDatetime | None, Query(description="Only what was done from then on.")]
-Until = Annotated[AwareDatetime | None, Query(description="Only what was done before.")]
+Until = Annotated[AwareDatetime | None, Query(description="Only what was done before; not earlier than since.")]
 
 
 @router.get("/audit", responses=problems())
@@ -55,17 +55,18 @@ def audit_csv(
     until: Until = None,
 ) -> StreamingResponse:
     """All of it as a table, the latest first."""
-    pages = _pages(workspace, person, by=by, action=action, since=since, until=until)
+    wanted: dict[str, Any] = {"by": by, "action": action, "since": since, "until": until}
+    first = workspace.audit(person, **wanted, n=_AT_ONCE)  # what is wrong is said before anything is sent
+    pages = _pages(workspace, person, first, **wanted)
     headers = {"Content-Disposition": 'attachment; filename="audit.csv"'}
     return StreamingResponse(pages, headers=headers, media_type="text/csv; charset=utf-8")
 
 
-def _pages(workspace: Workspace, person: Person, **wanted: Any) -> Iterator[str]:
+def _pages(workspace: Workspace, person: Person, rows: list[AuditRecord], **wanted: Any) -> Iterator[str]:
     yield csv_lines([_COLUMNS])
-    before = None
-    while rows := workspace.audit(person, **wanted, before=before, n=_AT_ONCE):
+    while rows:
         yield csv_lines([_cells(row) for row in rows])
-        before = rows[-1].id
+        rows = workspace.audit(person, **wanted, before=rows[-1].id, n=_AT_ONCE)
 
 
 def _cells(row: AuditRecord) -> list[str]:

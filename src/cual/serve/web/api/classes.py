@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Path, Query
 from pydantic import Field, StrictInt, StrictStr
 
 from cual.serve.rules.classes import LONGEST_DESCRIPTION, MOST_CHOSEN
@@ -37,6 +37,9 @@ class Description(Body):
     colour: Annotated[StrictStr | None, Field(pattern=r"^(#[0-9a-fA-F]{6})?$")] = None
     """As #rrggbb; an empty text goes back to the usual one."""
     examples: Annotated[list[Example] | None, Field(max_length=MOST_CHOSEN)] = None
+
+
+Digit = Annotated[str, Path(pattern="^[1-9]$", description="One of the nine digits.")]
 
 
 class KeyOf(Body):
@@ -85,5 +88,11 @@ def keys(person: Reader, workspace: InWorkspace, id: Id) -> dict[str, Label]:
 
 @router.put("/keys", status_code=204, responses=problems(404))
 def give_key(person: Annotator, workspace: InWorkspace, id: Id, body: KeyOf) -> None:
-    """Give one of one's own digits to a class; it keeps it until the digit is given to another."""
+    """Give one of one's own digits to a class, which keeps it until it is given to another or taken away."""
     workspace.give_key(id, person, body.key, body.label)
+
+
+@router.delete("/keys/{key}", status_code=204, responses=problems(404))
+def take_key(person: Annotator, workspace: InWorkspace, id: Id, key: Digit) -> None:
+    """Take one of one's own digits away from its class, which gets none by itself any more."""
+    workspace.take_key(id, person, key)

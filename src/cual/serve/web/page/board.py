@@ -20,6 +20,7 @@ FEW = 3
 _TEXTS = {
     "selected": said("{n} selected"),
     "several": said("{n} selected: {what}? Enter does it for all of them, Escape for none."),
+    "severalByFinger": said("{n} selected: {what} for all of them?"),
 }
 """What keys.js says; it fills in the rest."""
 
@@ -157,6 +158,10 @@ class Keys(Element, component="keys.js"):
         self.run_method("restore", [str(id) for id in ids])
 
 
+class Holding(Element, component="holding.js"):
+    """A finger held on a tile: see holding.js, which runs in the browser and needs no server."""
+
+
 class Board:
     """Tiles by group. `show` changes only what differs, so that the focus stays where it is."""
 
@@ -165,6 +170,7 @@ class Board:
         self._groups: dict[str, _Group] = {}
         self._tiles: dict[int, _TileElement] = {}
         Looking()
+        Holding()
         self.element = El("div", classes="board", data_board="", data_keys="")
 
     def __contains__(self, id: int) -> bool:

@@ -15,6 +15,7 @@ from cual.serve.rules.finding import find
 from cual.serve.rules.records import ClassRecord, ExampleRecord, Role
 from cual.serve.web.page.elements import El, button, key_cap, link
 from cual.serve.web.page.frame import frame
+from cual.serve.web.page.own_keys import OwnKeys
 from cual.serve.web.page.routes import page
 from cual.serve.web.page.texts import tr
 from cual.serve.web.page.viewer import Viewer, asked, tried
@@ -29,7 +30,7 @@ def add_page() -> None:
     async def classes_page(request: Request, id: int) -> None:  # pyright: ignore[reportUnusedFunction]
         viewer = Viewer.of(request)
         agent = await asked(viewer.workspace.agent, id)
-        with frame(viewer, tr("Classes · {name}", name=agent.name)):
+        with frame(viewer, tr("Classes · {name}", name=agent.name)), El("div", classes="stack tight"):
             El("h1", tr("Classes of {name}", name=agent.name), "wrap")
             link(tr("History"), f"/agents/{id}")
             await Classes(viewer, id).load()
@@ -46,6 +47,7 @@ class Classes:
         self._typed = ""
         self._shown = PER_PAGE
         with El("div", classes="stack"):
+            self._own = OwnKeys(viewer, agent, self.load)
             find_box = El(
                 "input", classes="find", type_="search", placeholder=tr("Find a class"), maxlength="100"
             )
@@ -59,6 +61,7 @@ class Classes:
         self._records = {record.label: record for record in await asked(workspace.classes, self._agent)}
         keys = await asked(workspace.kept_keys, self._agent, self._viewer.person)
         self._keys = {label: key for key, label in keys.items()}
+        self._own.show(keys)
         self._pictured = {pool.id for pool in await asked(workspace.pools) if pool.kind == "pictures"}
         self._draw()
 
@@ -115,10 +118,9 @@ class Classes:
             else:
                 text.delete()
                 colour.delete()
-            options = {"": tr("no key"), **{key: key for key in KEYS}}
-            key = ui.select(options, label=tr("My key"), value=self._keys.get(record.label, "")).props(
-                "outlined dense"
-            )
+            before = self._keys.get(record.label, "")
+            key = ui.select(self._key_choices(record.label), label=tr("My key"), value=before)
+            key.props("outlined dense")
             with El("div", classes="line"):
                 button(tr("Save"), "main").on("click", lambda: dialog.submit(True))
                 button(tr("Cancel")).on("click", lambda: dialog.submit(False))
@@ -128,10 +130,16 @@ class Classes:
                 examples = [place for place, on in chosen.items() if on][:MOST_CHOSEN]
                 given = colour.value if colour.value != record.colour else None
                 await self._describe(record.label, text.value or "", given, examples)
-            if key.value and key.value != self._keys.get(record.label):
-                await self._give(key.value, record.label)
+            if key.value != before:
+                await (self._own.give(key.value, record.label) if key.value else self._own.take(before))
             await self.load()
         dialog.clear()
+
+    def _key_choices(self, label: Label) -> dict[str, str]:
+        """The nine digits, each with the class that would lose it."""
+        others = {key: other for other, key in self._keys.items() if other != label}
+        taken = {key: tr("{key} (now: {label})", key=key, label=other) for key, other in others.items()}
+        return {"": tr("no key"), **{key: taken.get(key, key) for key in KEYS}}
 
     def _choices(self, record: ClassRecord, chosen: dict[tuple[int, int], bool]) -> None:
         """Pictures that people gave this class; those that are pressed are its examples for good."""
@@ -162,11 +170,6 @@ class Classes:
             await tried(
                 self._viewer.workspace.describe_class, self._agent, label, person, text, colour, examples
             )
-
-    async def _give(self, key: str, label: Label) -> None:
-        person = await tried(self._viewer.now, Role.annotator)
-        if person is not None:
-            await tried(self._viewer.workspace.give_key, self._agent, person, key, label)
 
 
 def _address(example: ExampleRecord) -> str:

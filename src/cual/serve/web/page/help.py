@@ -31,6 +31,10 @@ REVIEW_KEYS: Mapping[str, Sentence] = {
     "F4": BOARD["F4"].help,
     "?": said("this list"),
 }
+TOUCH = said(
+    "By touch: a tap selects or deselects, and so does a finger held on a tile, as Space does; further taps "
+    "add or remove. Then tap a class or a button; an answer for several asks first. Scrolling selects nothing."
+)
 
 
 def help_dialog(keys: Mapping[str, Sentence] = KEYS) -> ui.dialog:
@@ -41,6 +45,7 @@ def help_dialog(keys: Mapping[str, Sentence] = KEYS) -> ui.dialog:
                 with El("dt"):
                     El("kbd", key)
                 El("dd", told(meaning))
+        El("p", told(TOUCH), "wrap")
         button(tr("Close"), autofocus="").on("click", dialog.close)
     dialog.props["aria-label"] = tr("Keys")
     return dialog

@@ -6,7 +6,8 @@
 // What it expects on the page: [data-board] > [data-group] > [data-tile=id], [data-verb=name] buttons,
 // [data-class=index] options, [data-create=ask|now], [data-find] (the input), [data-proposal] (the question which
 // class is meant), [data-armed] (the question whether to answer many), and [data-said] (a live region). The verb
-// "look" is no act: the tile gets an event of that name, which looking.js hears.
+// "look" is no act: the tile gets an event of that name, which looking.js hears. A finger held on a tile is the event
+// "hold" of it, which holding.js sends.
 
 const ARROWS = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: "up", ArrowDown: "down" };
 
@@ -27,8 +28,10 @@ export default {
     this.shown = 0; // of what the list shows
     this.entered = false; // Enter was pressed before the list showed what was typed
     this.armed = null; // what Enter would do to several tiles
+    this.byFinger = false; // what was done last was done by touch
     this.onKey = (event) => this.key(event);
     this.onClick = (event) => this.click(event);
+    this.onHold = (event) => this.hold(event.target.closest("[data-tile]"));
     this.onInput = (event) => event.target.matches?.("[data-find]") && this.filter();
     this.onFocus = (event) => {
       const tile = event.target.closest?.("[data-tile]");
@@ -36,6 +39,7 @@ export default {
     };
     document.addEventListener("keydown", this.onKey);
     document.addEventListener("click", this.onClick);
+    document.addEventListener("hold", this.onHold);
     document.addEventListener("input", this.onInput);
     document.addEventListener("focusin", this.onFocus);
     this.watcher = new MutationObserver(() => this.settle());
@@ -45,6 +49,7 @@ export default {
   unmounted() {
     document.removeEventListener("keydown", this.onKey);
     document.removeEventListener("click", this.onClick);
+    document.removeEventListener("hold", this.onHold);
     document.removeEventListener("input", this.onInput);
     document.removeEventListener("focusin", this.onFocus);
     this.watcher.disconnect();
@@ -62,6 +67,7 @@ export default {
       return chosen.length || !this.current ? chosen : [this.current];
     },
     select(tile, on = true) {
+      this.disarm(); // what was asked about is no longer what is selected
       tile.ariaSelected = String(on);
     },
     mark(tile) {
@@ -135,6 +141,12 @@ export default {
       this.select(tile, tile.ariaSelected !== "true");
       this.tell(this.texts.selected.replace("{n}", this.selected().length));
     },
+    hold(tile) {
+      if (this.covered()) return;
+      this.byFinger = true;
+      this.toggle(tile);
+      this.go(tile);
+    },
 
     // -- acting ------------------------------------------------------------------------------------------------
     // What is meant for several tiles is said first, and done when Enter says so.
@@ -142,12 +154,14 @@ export default {
       if (verb === "look") return this.current?.dispatchEvent(new CustomEvent("look", { bubbles: true }));
       const n = this.targets().length;
       if (n < 2 || !this.asking.includes(verb)) return this.act(verb, more);
-      const text = this.texts.several.replace("{n}", n).replace("{what}", () => words);
+      const several = this.byFinger ? this.texts.severalByFinger : this.texts.several;
+      const text = several.replace("{n}", n).replace("{what}", () => words);
       this.armed = { verb, more };
       const box = document.querySelector("[data-armed]");
       if (box) {
         box.querySelector("[data-armed-text]").textContent = text;
         box.hidden = false;
+        box.scrollIntoView({ block: "nearest" });
       }
       this.tell(text);
     },
@@ -193,6 +207,7 @@ export default {
       this.$emit("act", { verb, ids, ...more });
     },
     key(event) {
+      this.byFinger = false;
       if (event.altKey || event.isComposing || this.covered()) return;
       const at = document.activeElement;
       const control = event.ctrlKey || event.metaKey;
@@ -234,6 +249,7 @@ export default {
       this.meant("answer", { class: index }, name);
     },
     click(event) {
+      this.byFinger = event.pointerType === "touch";
       const tile = event.target.closest?.("[data-board] [data-tile]");
       if (tile && !tile.classList.contains("leaving")) {
         if (event.shiftKey && this.current) {
