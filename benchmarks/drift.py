@@ -23,8 +23,8 @@ is; the worst gain of one stream over the frozen agent, and over the agent befor
 samples, of all. In percent: mean ± deviation over seeds, of means over choices. Methods that are told every
 label are in every table.
 
-Finished streams are kept in --out and not run again, unless the method or the protocol has changed since; code
-that changed is not noticed.
+Finished streams and features of pictures are kept and not made again, unless the method or the protocol has
+changed since; code that changed is not noticed.
 """
 
 import argparse
@@ -138,7 +138,9 @@ def picture_jobs(args: argparse.Namespace) -> Iterator[Job]:
     for corruption in CORRUPTIONS:
         for pools, words in (("drift", "drift alone"), ("both", "drift and novelty")):
             name = f"eurosat-{corruption}-{args.per_class}"
-            setting = Setting(name, name=name, first=10 - LEVELS, drift="given", pools=pools)
+            setting = Setting(
+                name, name=name, first=10 - LEVELS, drift="given", strength=1 / LEVELS, pools=pools
+            )
             yield from streams(args, f"EuroSAT with {corruption}, {words}", setting)
 
 
@@ -181,8 +183,8 @@ def cast(pixels: np.ndarray, strength: float, rng: np.random.Generator) -> np.nd
 
 
 def noise(pixels: np.ndarray, strength: float, rng: np.random.Generator) -> np.ndarray:
-    """Every value disturbed, with a deviation of up to 60 of 255."""
-    return pixels + 60 * strength * rng.standard_normal(pixels.shape, dtype=np.float32)
+    """Every value disturbed, with a deviation of up to 30 of 255."""
+    return pixels + 30 * strength * rng.standard_normal(pixels.shape, dtype=np.float32)
 
 
 CORRUPTIONS = {"haze": haze, "blur": blur, "cast": cast, "noise": noise}
