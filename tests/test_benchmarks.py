@@ -3,11 +3,12 @@
 import importlib.util
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from cual.bench.runner import fit_first, walk
 from cual.methods import methods
@@ -79,3 +80,43 @@ def test_the_calibration_error_is_that_of_ten_bins(benchmark_module: Any) -> Non
         expected += len(inside) / 200 * abs(np.mean(said[inside]) - np.mean(so[inside]))
     error = benchmark_module("cual_plus").calibration_error([(said[:50], so[:50]), (said[50:], so[50:])])
     assert error == pytest.approx(expected)
+
+
+def test_streams_of_the_drift_benchmark_are_runs_of_the_bench(benchmark_module: Any, tmp_path: Path) -> None:
+    module = benchmark_module("drift")
+    args = SimpleNamespace(
+        methods=["cual-plus", "oracle-ridge"], budgets=[0.02, 0.1], seeds=[10, 11], choices=4,
+        per_class=5, data=Path("data"), out=tmp_path / "drift.jsonl",
+    )  # fmt: skip
+    jobs = {kind: list(make(args)) for kind, make in module.JOBS.items()}
+    identities = [str(job.identity) for some in jobs.values() for job in some]
+    assert len(set(identities)) == len(identities)
+    assert len(jobs["pacs"]) == 4 * 4 * 2 * 3, "choices, orders of looks, seeds; two budgets and a bound"
+    assert {job.setting.turn for job in jobs["pacs"]} == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("corruption", ["haze", "blur", "cast", "noise"])
+def test_pictures_are_corrupted_more_and_more(corruption: str, benchmark_module: Any) -> None:
+    module = benchmark_module("drift")
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8))
+    clean = np.asarray(image, dtype=float)
+    changes = []
+    for strength in (0.0, 0.25, 0.5, 0.75, 1.0):
+        one, two = (np.asarray(module.corrupted(image, corruption, strength, 7)) for _ in range(2))
+        assert one.tobytes() == two.tobytes()
+        changes.append(float(np.abs(one - clean).mean()))
+    assert changes[0] == 0
+    assert changes == sorted(set(changes)), "each strength changes more than the one before"
+
+
+def test_a_table_of_drift_has_the_worst_gain_of_all_streams(benchmark_module: Any) -> None:
+    module = benchmark_module("drift")
+    row = dict.fromkeys(module.KEPT, 0.5) | {"task": 1, "look": "sketch", "novelty_auroc_last": None}
+    worse = row | {"accuracy": 0.4, "accuracy_before": 0.45}
+    better = row | {"accuracy": 0.7}
+    lines = {("cual-plus", 0.1): [(10, [better]), (10, [worse]), (11, [better])]}
+    _, _, line = module.table(lines)
+    cells = dict(zip(module.HEADER, line.strip("| ").split(" | "), strict=True))
+    assert cells["after"] == "62.5 ± 10.6", "mean and deviation over seeds, of means over choices"
+    assert (cells["worst gain over frozen"], cells["over before"]) == ("-10.0", "-5.0")
+    assert (cells["AUROC first"], cells["last"]) == ("50.0 ± 0.0", "–")

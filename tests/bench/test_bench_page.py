@@ -99,13 +99,14 @@ def test_flags_become_a_setting(settings_of):
     setting = settings_of(
         "cual bench run --features F.npz --methods cual,al-top --first 4 --increment 2 --budget 0.005 "
         "--buffer 99 --seeds 0,1 --no-reuse --wrong 0.1 --skip 0.05 --rarity 10 --natural --imbalance 10 "
-        "--wrong-among-new --synonyms 0.2 "
+        "--wrong-among-new --synonyms 0.2 --turn 1 --drift shift --strength 0.3 --pools drift "
         "--option believe.alpha=0.1 --option learner.uncertainty.variance=0.9 --out DIR"
     )
     assert setting.to_json() == {
         "features": "F.npz", "methods": ["cual", "al-top"], "seeds": [0, 1], "first": 4, "increment": 2,
         "budget": 0.005, "buffer": 99, "name": "F", "rarity": 10.0, "reuse": False, "wrong": 0.1, "skip": 0.05,
         "natural": True, "imbalance": 10.0, "wrong_among_new": True, "synonyms": 0.2, "device": "cpu",
+        "turn": 1, "drift": "shift", "looks": [], "strength": 0.3, "pools": "drift",
         "options": {"believe": {"alpha": 0.1}, "learner": {"uncertainty": {"variance": 0.9}}},
     }  # fmt: skip
 

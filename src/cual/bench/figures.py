@@ -65,6 +65,18 @@ def accuracy_over_tasks(group: Group) -> "Figure":
     return done(figure, axes)
 
 
+def accuracy_under_drift(group: Group) -> "Figure":
+    """Accuracy on the present look (left) and on the first one (right); dashed, of the agent before tasks."""
+    figure, both = side_by_side("task", ("present look, accuracy (%)", "first look, accuracy (%)"))
+    for axes, name in zip(both, ("", "first_look_"), strict=True):
+        for m in leading(namers([group]), 4):
+            followed = group.per_task(m, lambda row, name=name: row.get(f"{name}accuracy"))
+            frozen = group.per_task(m, lambda row, name=name: row.get(f"{name}frozen_accuracy"))
+            band(axes, followed, m, colour(m))
+            band(axes, frozen, f"{m}, frozen", colour(m), "--")
+    return done(figure, *both)
+
+
 def accuracy_over(groups: Sequence[Group], field: str) -> "Figure":
     """Average accuracy over a field of the protocol: budgets (figure 1, right), increments, wrong answers."""
     figure, axes = blank(LONG.get(field, field), "average accuracy (%)")

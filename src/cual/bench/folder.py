@@ -109,7 +109,7 @@ class RunFolder:
             there = {**DEFAULTS, **before["setting"], "features_sha256": before["features_sha256"]}
         except (ValueError, KeyError, TypeError) as error:
             raise DamagedFile(f"{file} is damaged ({error}); choose another folder") from error
-        here = {**config, "features_sha256": features_hash}
+        here = {**DEFAULTS, **config, "features_sha256": features_hash}
         differing = [k for k in here if there.get(k) != here[k]]
         if differing:
             differences = "; ".join(f"{k} is {there.get(k)!r} there, {here[k]!r} here" for k in differing)

@@ -90,6 +90,14 @@ def draw(group: Group, title: str) -> Iterator[Drawing]:
         f"Accuracy over all classes so far. Bands: deviation over seeds.{_more([group])}",
         figures.accuracy_over_tasks(group),
     )
+    if any("frozen_accuracy" in row for row in group.rows):
+        yield named(
+            "drift",
+            "Accuracy on the present look and, of the first classes, on the first one. Dashed: the agent "
+            "before all tasks.",
+            figures.accuracy_under_drift(group),
+            wide=True,
+        )
     if any(row["labels_used"] for row in group.rows if row["method"] != "oracle"):
         yield named(
             "labels by zone",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -99,9 +99,14 @@ def grouped(rows: Iterable[Row]) -> list[Group]:
     """Rows by dataset and protocol, in order of appearance."""
     groups: dict[tuple[str, tuple[tuple[str, Any], ...]], list[Row]] = {}
     for row in rows:
-        key = row["dataset"], tuple((name, row.get(name, DEFAULTS[name])) for name in VARIED)
+        key = row["dataset"], tuple((name, _plain(row.get(name, DEFAULTS[name]))) for name in VARIED)
         groups.setdefault(key, []).append(row)
     return [Group(dataset, dict(varied), tuple(mine)) for (dataset, varied), mine in groups.items()]
+
+
+def _plain(value: Any) -> Any:
+    """A value of the protocol by which rows can be grouped: JSON knows lists only."""
+    return tuple(cast(list[Any], value)) if isinstance(value, list) else value
 
 
 def differing(groups: Sequence[Group]) -> tuple[str, ...]:

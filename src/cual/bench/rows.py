@@ -13,7 +13,7 @@ from cual.bench.measures import aupr, auroc, class_accuracy, confusion
 from cual.bench.streams import Stream, Task
 from cual.data.table import Table
 from cual.loop.adaptation import Adaptation
-from cual.types import AnyArray, Label, Row
+from cual.types import AnyArray, BoolArray, Label, Row
 
 ZONES = ("novel", "ambiguous", "old")
 
@@ -44,16 +44,26 @@ class Truth:
         return {second: name for name, second in second_names(self.names.tolist()).items()}
 
 
-def learning_row(task: Task, before: Agent, adaptation: Adaptation, annotator: Recorded, truth: Truth) -> Row:
-    """What was asked and believed. A sample is novel if the agent did not know its class before the task.
+def novel_samples(task: Task, before: Agent, truth: Truth) -> BoolArray:
+    """Which samples of a pool are novel: the agent did not know their class before the task.
 
     A method that names classes itself (incdfm) knows none of the true ones: there, novel is what is new in the
-    task, and a pseudo-label is right if its sample is novel.
+    task.
+    """
+    labels = truth.labels[task.rows]
+    if before.method.learner.unnamed:
+        return np.isin(labels, truth.classes(task.new))
+    return ~np.isin(labels, truth.first_names(before.classes_.tolist()))
+
+
+def learning_row(task: Task, before: Agent, adaptation: Adaptation, annotator: Recorded, truth: Truth) -> Row:
+    """What was asked and believed.
+
+    Of a method that names classes itself (incdfm) a pseudo-label is right if its sample is novel.
     """
     labels = truth.labels[task.rows]
     unnamed = before.method.learner.unnamed
-    known = truth.first_names(before.classes_.tolist())
-    novel = np.isin(labels, truth.classes(task.new)) if unnamed else ~np.isin(labels, known)
+    novel = novel_samples(task, before, truth)
     true_label = dict(zip(task.rows.tolist(), labels.tolist(), strict=True))
     unknown = set(task.rows[novel].tolist())
     answered = [row["sample"] for row in adaptation.ledger if row["charged"]]
@@ -116,13 +126,15 @@ def round_rows(
 def evaluation_row(agent: Agent, features: Table, stream: Stream, task: int, truth: Truth, last: bool) -> Row:
     """How the agent does on the test rows of all classes introduced so far; an undiscovered class counts 0.
 
-    A class that goes by two names is one class, and either name is right.
+    A class that goes by two names is one class, and either name is right. Test rows are of the task's look,
+    which need not have every class.
     """
     rows = stream.test_rows(task)
     classes = truth.classes(stream.introduced(task))
+    tested = truth.classes(stream.tested(task))
     known = set(truth.first_names(agent.classes_.tolist()))
     predicted = np.array(truth.first_names(agent.predict(features.X[rows]).tolist()))
-    per_class = class_accuracy(truth.labels[rows], predicted, classes)
+    per_class = class_accuracy(truth.labels[rows], predicted, tested)
     row: dict[str, Any] = {
         "accuracy": float(np.mean(list(per_class.values()))),
         "classes_known": sum(c in known for c in classes),
@@ -131,5 +143,5 @@ def evaluation_row(agent: Agent, features: Table, stream: Stream, task: int, tru
         "per_class": per_class,
     }
     if last:
-        row["confusion"] = confusion(truth.labels[rows], predicted, classes)
+        row["confusion"] = confusion(truth.labels[rows], predicted, tested)
     return row

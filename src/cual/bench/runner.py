@@ -5,8 +5,8 @@ What a row measures is in `rows`, where it goes in `folder`, many processes in `
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -14,26 +14,63 @@ import numpy as np
 
 from cual.agent import Agent
 from cual.bench.annotators import Recorded
+from cual.bench.drift import GIVEN, Change
+from cual.bench.drift_rows import Views, drift_row
 from cual.bench.folder import RunFolder
+from cual.bench.looks import look_stream
 from cual.bench.rows import Truth, evaluation_row, learning_row
 from cual.bench.settings import Setting, load_features
-from cual.bench.streams import Stream, Task, make_stream
+from cual.bench.streams import Protocol, Stream, Task, make_stream
 from cual.data.table import Table
+from cual.errors import BadFile, BadOption
 from cual.heads import LearnsOnce
 from cual.loop.adaptation import Adaptation
 from cual.methods.oracle_ridge import ORACLE_NOVEL
-from cual.types import Row
+from cual.types import AnyArray, Row
 
 
 @dataclass(frozen=True)
 class Data:
-    """A setting's features and true labels."""
+    """A setting's features and true labels.
+
+    Attributes
+    ----------
+    changed
+        For drift "given": features of the same rows as they look in task 1, 2, …
+    """
 
     features: Table
     truth: Truth
+    changed: Sequence[AnyArray] = ()
 
     def stream(self, setting: Setting, seed: int) -> Stream:
-        return make_stream(self.truth.codes, setting.protocol, seed)
+        protocol = setting.protocol
+        if protocol.drift is None or not protocol.drift.named:
+            return self._enough(make_stream(self.truth.codes, protocol, seed), protocol)
+        if self.features.domain is None:
+            raise BadFile(
+                f"{setting.features} does not say of which look its rows are; drift looks needs an .npz with "
+                "an array `domain`"
+            )
+        return look_stream(self.truth.codes, self.features.domain.astype(np.str_), protocol, seed)
+
+    def _enough(self, stream: Stream, protocol: Protocol) -> Stream:
+        given = protocol.drift is not None and protocol.drift.kind == GIVEN
+        if given and len(self.changed) < len(stream.tasks):
+            raise BadOption(
+                f"drift {GIVEN}: the data has features for {len(self.changed)} tasks, not {len(stream.tasks)}"
+            )
+        return stream
+
+    def seen(self, setting: Setting, seed: int, stream: Stream, task: int) -> Table:
+        """The features as they look in a task; as they are before all tasks (0) and without a smooth change."""
+        drift = setting.protocol.drift
+        if drift is None or drift.named or not drift.amount(task):
+            return self.features
+        if drift.kind != GIVEN:
+            change = Change.of(self.features.X[stream.first], drift.kind, seed)
+            return replace(self.features, X=change.at(self.features.X, drift.amount(task)))
+        return replace(self.features, X=self.changed[task - 1])
 
 
 @dataclass(frozen=True)
@@ -82,23 +119,30 @@ def fit_first(setting: Setting, method: str, seed: int, data: Data, stream: Stre
 def walk(setting: Setting, method: str, seed: int, data: Data, agent: Agent, done: int = 0) -> Iterator[Step]:
     """Go through a stream's tasks, from the one after `done` on, with `agent` as it was after `done`."""
     stream = data.stream(setting, seed)
+    frozen = None
+    if setting.drift is not None:
+        frozen = fit_first(setting, method, seed, data, stream) if done else agent
     for task in stream.tasks[done:]:
+        seen = data.seen(setting, seed, stream, task.number)
         annotator = annotator_for(agent, setting, seed, task, stream, data.truth)
         began = time.perf_counter()
-        adaptation = agent.adapt(data.features.X[task.rows], setting.budget, ids=task.rows)
+        adaptation = agent.adapt(seen.X[task.rows], setting.budget, ids=task.rows)
         while query := adaptation.ask():
             adaptation.tell(query.id, annotator.answer(query.ids))
         after = adaptation.finish()
         seconds = time.perf_counter() - began
         row: Row = {"dataset": setting.dataset, "method": method, "seed": seed, "task": task.number}
         last = task.number == len(stream.tasks)
-        row |= evaluation_row(after, data.features, stream, task.number, data.truth, last)
+        row |= evaluation_row(after, seen, stream, task.number, data.truth, last)
         row |= learning_row(task, agent, adaptation, annotator, data.truth)
         row |= {"seconds": round(seconds, 3), **setting.varied()}
         if task.number == 1:
             row["per_class_before"] = evaluation_row(agent, data.features, stream, 0, data.truth, False)[
                 "per_class"
             ]
+        if frozen is not None:
+            views = Views(stream, task, data.truth, data.features, seen)
+            row |= drift_row(views, setting.protocol, frozen, agent, after, adaptation)
         yield Step(task, after, adaptation, row)
         agent = after
 
@@ -137,14 +181,15 @@ def annotator_for(
 
     A method with a budget asks people, who err as the setting says. A bound, whose budget is infinite, is told
     the truth. `oracle-novel` is told of classes that it does not know, and of nothing else. A head that learns
-    each sample once is told of each once, in however many pools the protocol shows it.
+    each sample once is told of each once, in however many pools the protocol shows it, unless it has drifted.
     """
     classes = truth.classes(stream.introduced(task.number))
+    drift = setting.protocol.drift
     if math.isinf(agent.method.budget_factor):
         untold = np.empty(0, np.int64)
         if agent.method.name == ORACLE_NOVEL.name:
             untold = task.rows[np.isin(truth.labels[task.rows], agent.classes_)]
-        elif isinstance(agent.head, LearnsOnce):
+        elif isinstance(agent.head, LearnsOnce) and (drift is None or not drift.amount(task.number)):
             untold = stream.met_before(task.number)
         return Recorded(truth.labels, classes, seed, task.number, untold=untold.tolist())
     return Recorded(

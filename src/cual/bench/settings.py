@@ -6,6 +6,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
 
+from cual.bench.drift import BOTH, Drift
 from cual.bench.streams import Protocol
 from cual.data.files import read
 from cual.data.table import Table
@@ -28,8 +29,15 @@ VARIED = (
     "wrong_among_new",
     "synonyms",
     "skip",
+    "turn",
+    "drift",
+    "looks",
+    "strength",
+    "pools",
 )
 """Fields of a setting that are written into every row, so that rows of several runs can be told apart."""
+OF_DRIFT = ("drift", "looks", "strength", "pools")
+"""Fields that are written only where there is drift: without it a run is what it was before they were there."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,10 @@ class Setting:
         Whether a wrong answer about a class new in the task names another new one, where there is one.
     synonyms
         Share of samples whose class an answer calls by a second name.
+    turn
+        By how many places the order of classes is turned, so that others are unknown at first.
+    drift, looks, strength, pools
+        How known classes change from task to task; see `cual.bench.drift.Drift`.
     options
         Further options of `cual.methods.Method`, for all methods alike.
     made_by
@@ -76,6 +88,11 @@ class Setting:
     wrong_among_new: bool = False
     synonyms: float = 0.0
     skip: float = 0.0
+    turn: int = 0
+    drift: str | None = None
+    looks: tuple[str, ...] = ()
+    strength: float = 0.5
+    pools: str = BOTH
     device: str = "cpu"
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     made_by: tuple[str, ...] = ()
@@ -87,6 +104,8 @@ class Setting:
             _ = known_methods[method].but(**self.method_options)
         if len(set(self.methods)) < len(self.methods) or len(set(self.seeds)) < len(self.seeds):
             raise BadOption(f"a method or seed is named twice: {', '.join(self.methods)}; {self.seeds}")
+        if self.drift is None and (self.looks or self.pools != BOTH):
+            raise BadOption("looks and pools are options of a drift: say which one, for instance drift looks")
         _ = self.protocol
 
     @property
@@ -107,6 +126,10 @@ class Setting:
             reuse=self.reuse,
             natural=self.natural,
             imbalance=self.imbalance,
+            turn=self.turn,
+            drift=None
+            if self.drift is None
+            else Drift(self.drift, self.looks, strength=self.strength, pools=self.pools),
         )
 
     def to_json(self) -> Row:
@@ -115,11 +138,16 @@ class Setting:
         del row["made_by"]
         row["features"] = Path(self.features).name
         row["name"] = self.dataset
-        return json.loads(json.dumps(row))
+        return json.loads(json.dumps(self._said(row)))
 
     def varied(self) -> Row:
         """What every row says of the setting."""
-        return {name: getattr(self, name) for name in VARIED}
+        return self._said({name: getattr(self, name) for name in VARIED})
+
+    def _said(self, row: Row) -> Row:
+        """A row without the fields that say nothing here, and that earlier runs do not have."""
+        unsaid = (*(OF_DRIFT if self.drift is None else ()), *(() if self.turn else ("turn",)))
+        return {name: value for name, value in row.items() if name not in unsaid}
 
 
 DEFAULTS: Mapping[str, Any] = {f.name: f.default for f in fields(Setting) if f.default is not MISSING}

@@ -1,14 +1,16 @@
 """The continual protocol: which rows of a features file each task holds. Index arithmetic, no learning.
 
-A stream depends on labels, protocol and seed alone, so it is the same for every method.
+A stream depends on labels, protocol and seed alone, so it is the same for every method. Streams of looks, which
+depend on those as well, are in `looks`.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from cual.bench.drift import DRIFT, Drift
 from cual.errors import BadOption, TooFewSamples
 from cual.replay import shares
 from cual.seeds import generator
@@ -41,6 +43,10 @@ class Protocol:
         If given, classes are thinned out by a power law: one keeps all of its samples, one a share of
         1 / `imbalance`, the others shares in between; the seed draws which. Of equally large classes, the
         largest is then so many times the smallest. Test rows stay; old samples are drawn as with `natural`.
+    turn
+        By how many places the order of classes that the seed draws is turned, so that others come last.
+    drift
+        How known classes change from task to task, if they do.
     """
 
     first: int = 2
@@ -52,6 +58,8 @@ class Protocol:
     reuse: bool = True
     natural: bool = False
     imbalance: float | None = None
+    turn: int = 0
+    drift: Drift | None = None
 
     def __post_init__(self) -> None:
         if self.first < 1 or self.increment < 1:
@@ -64,26 +72,43 @@ class Protocol:
             raise BadOption(
                 f"imbalance ({self.imbalance}) must be at least 1: the largest class in smallest ones"
             )
+        if self.turn < 0:
+            raise BadOption(f"turn ({self.turn}) must be at least 0")
 
 
 @dataclass(frozen=True)
 class Task:
-    """One pool U(t): its rows in a random order, and which classes are new and old in it."""
+    """One pool U(t): its rows in a random order, and which classes are new and old in it.
+
+    Attributes
+    ----------
+    look, test
+        Of a stream of looks: that of this pool, and its rows to test on per class.
+    """
 
     number: int
     rows: IntArray
     new: tuple[int, ...]
     old: tuple[int, ...]
+    look: str | None = None
+    test: Mapping[int, IntArray] | None = None
 
 
 @dataclass(frozen=True)
 class Stream:
-    """What a run sees: rows to fit on, one pool per task, and per class the rows to test on."""
+    """What a run sees: rows to fit on, one pool per task, and per class the rows to test on.
+
+    Attributes
+    ----------
+    look
+        Of a stream of looks: the one of the rows to fit on, and of those in `test`.
+    """
 
     order: tuple[int, ...]
     first: IntArray
     tasks: tuple[Task, ...]
-    test: dict[int, IntArray]
+    test: Mapping[int, IntArray]
+    look: str | None = None
 
     def introduced(self, task: int) -> tuple[int, ...]:
         """Classes that have appeared up to and including a task, in order (0: before all tasks)."""
@@ -94,9 +119,18 @@ class Stream:
         """Rows that were learned from or in a pool before a task."""
         return np.unique(np.concatenate([self.first, *(t.rows for t in self.tasks[: task - 1])]))
 
+    def tested(self, task: int) -> tuple[int, ...]:
+        """Classes introduced so far that there are test rows of: in the look of the task, all or some."""
+        return tuple(c for c in self.introduced(task) if c in self._test(task))
+
     def test_rows(self, task: int) -> IntArray:
-        """Test rows of all classes introduced so far."""
-        return np.concatenate([self.test[c] for c in self.introduced(task)])
+        """Test rows of all classes introduced so far, in the look of the task."""
+        test = self._test(task)
+        return np.concatenate([test[c] for c in self.tested(task)])
+
+    def _test(self, task: int) -> Mapping[int, IntArray]:
+        own = self.tasks[task - 1].test if task else None
+        return self.test if own is None else own
 
 
 @dataclass(frozen=True)
@@ -125,7 +159,7 @@ def make_stream(y: AnyArray, protocol: Protocol, seed: int) -> Stream:
     classes = [int(c) for c in np.unique(y)]
     if len(classes) <= protocol.first:
         raise BadOption(f"{len(classes)} classes are too few for {protocol.first} first classes and a task")
-    order = tuple(int(c) for c in generator(seed, 0, 0, "bench class order").permutation(classes))
+    order = class_order(classes, protocol, seed)
     rng = generator(seed, 0, 0, "bench split")
     parts = {c: _split(np.flatnonzero(y == c), c, protocol, rng) for c in classes}
     if protocol.imbalance is not None:
@@ -134,13 +168,24 @@ def make_stream(y: AnyArray, protocol: Protocol, seed: int) -> Stream:
         parts = {c: parts[c].thinned(share) for c, share in zip(classes, kept.tolist(), strict=True)}
     starts = range(protocol.first, len(order), protocol.increment)
     tasks: list[Task] = []
+    drifts_only = protocol.drift is not None and protocol.drift.pools == DRIFT
     for number, start in enumerate(starts, 1):
         old, new = order[:start], order[start : start + protocol.increment]
+        wanted = round(protocol.old_per_new * sum(len(parts[c].train) for c in new))
+        if drifts_only:  # as many old samples as beside the new ones
+            old, new = order[: protocol.first], ()
         holdouts = [_available(parts[c].holdout, order.index(c), number, starts, protocol) for c in old]
-        rows = _pool([parts[c].train for c in new], holdouts, protocol, seed, number)
+        rows = _pool([parts[c].train for c in new], holdouts, wanted, protocol, seed, number)
         tasks.append(Task(number, rows, new, old))
     first = np.concatenate([parts[c].train for c in order[: protocol.first]])
     return Stream(order, first, tuple(tasks), {c: parts[c].test for c in classes})
+
+
+def class_order(classes: Sequence[int], protocol: Protocol, seed: int) -> tuple[int, ...]:
+    """The order in which classes appear."""
+    order = generator(seed, 0, 0, "bench class order").permutation(list(classes)).tolist()
+    turn = protocol.turn % len(order)
+    return (*order[turn:], *order[:turn])
 
 
 def _split(rows: IntArray, label: int, protocol: Protocol, rng: np.random.Generator) -> _Parts:
@@ -163,20 +208,24 @@ def _available(
 
 
 def _pool(
-    new: Sequence[IntArray], old: Sequence[IntArray], protocol: Protocol, seed: int, number: int
+    new: Sequence[IntArray], old: Sequence[IntArray], wanted: int, protocol: Protocol, seed: int, number: int
 ) -> IntArray:
-    rng_old, rng_new = generator(seed, number, 0, "bench old"), generator(seed, number, 0, "bench new")
-    wanted = round(protocol.old_per_new * sum(len(rows) for rows in new))
+    rng = generator(seed, number, 0, "bench old")
     if protocol.natural or protocol.imbalance is not None:
         every = np.concatenate(old)
-        drawn_old = rng_old.choice(every, min(wanted, len(every)), replace=False)
+        drawn_old = rng.choice(every, min(wanted, len(every)), replace=False)
     else:
-        drawn_old = _draw_evenly(old, wanted, rng_old)
-    if protocol.rarity is None:
-        drawn_new = np.concatenate(new)
-    else:
-        drawn_new = _draw_evenly(new, max(len(new), round(len(drawn_old) / protocol.rarity)), rng_new)
+        drawn_old = _draw_evenly(old, wanted, rng)
+    drawn_new = thinned_new(new, len(drawn_old), protocol, seed, number)
     return generator(seed, number, 0, "bench shuffle").permutation(np.concatenate([drawn_new, drawn_old]))
+
+
+def thinned_new(new: Sequence[IntArray], n_old: int, protocol: Protocol, seed: int, number: int) -> IntArray:
+    """New samples of a pool with so many old ones: all of them, or as rare as the protocol says."""
+    if protocol.rarity is None or not new:
+        return np.concatenate([np.empty(0, np.int64), *new])
+    rng = generator(seed, number, 0, "bench new")
+    return _draw_evenly(new, max(len(new), round(n_old / protocol.rarity)), rng)
 
 
 def _draw_evenly(groups: Sequence[IntArray], n: int, rng: np.random.Generator) -> IntArray:

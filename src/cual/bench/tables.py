@@ -39,13 +39,30 @@ WORDS = {
     ("imbalance", None): "usual sizes",
     ("wrong_among_new", True): "wrong among new",
     ("wrong_among_new", False): "wrong among all",
+    ("drift", None): "no drift",
+    ("pools", "both"): "drift and novelty",
+    ("pools", "drift"): "drift alone",
+    ("pools", "novelty"): "novelty alone",
+    ("looks", ()): "all looks",
 }
 """Values that are no numbers, as people say them."""
+DRIFT_SHARES = {
+    "frozen_accuracy": "frozen (%)",
+    "accuracy_before": "before (%)",
+    "first_look_accuracy": "first look (%)",
+    "first_look_frozen_accuracy": "first look, frozen (%)",
+    "novelty_auroc_first": "first AUROC",
+    "novelty_auroc_last": "last AUROC",
+    "novel_share": "novel (%)",
+    "novel_share_first": "called novel at first (%)",
+    "novel_share_last": "called novel at the end (%)",
+}
+"""Columns of rows under drift that are shares, as a table heads them."""
 AVERAGE = "Mean ± deviation over seeds of the accuracy averaged over tasks t ≥ 1; a class never found counts 0."
 VARYING = ("budget", "increment", "wrong", "skip", "rarity", "imbalance", "synonyms")
 """Fields of the protocol that get a table and a figure of their own where they vary."""
-NOT_IN_PAPER = ("rarity", "natural", "imbalance", "wrong", "synonyms", "skip")
-"""Fields that are at their defaults wherever the paper has a figure: no rare classes and no noise."""
+NOT_IN_PAPER = ("rarity", "natural", "imbalance", "wrong", "synonyms", "skip", "drift")
+"""Fields that are at their defaults wherever the paper has a figure: no rare classes, no noise, no drift."""
 
 
 # -- which tables there are ------------------------------------------------------------------------------------
@@ -68,7 +85,7 @@ def overview(groups: Sequence[Group]) -> list[Table]:
 
 def group_tables(group: Group, before: str = "") -> list[Table]:
     """The tables of one group; `before` is put before their titles."""
-    every = (learning_table(group), novelty_table(group), cost_table(group))
+    every = (learning_table(group), drift_table(group), novelty_table(group), cost_table(group))
     return [replace(t, title=before + t.title) for t in every if t.rows]
 
 
@@ -149,6 +166,28 @@ def learning_table(group: Group) -> Table:
 
 def _recall(row: Row) -> float | None:
     return row["iterations"][-1]["recall"] if row["iterations"] else None
+
+
+def drift_table(group: Group) -> Table:
+    """Present and first look, novel against drifted; without drift it has no rows."""
+
+    def row(m: str) -> tuple[Cell, ...]:
+        shares = ("accuracy", *DRIFT_SHARES)
+        return (
+            *(group.per_stream(m, lambda r, name=name: r.get(name)) for name in shares),
+            count(group.per_stream(m, lambda r: r.get("drifted_queried"))),
+        )
+
+    return _per_method(
+        "Drift",
+        ("present look (%)", *DRIFT_SHARES.values(), "questions on drifted old"),
+        group,
+        row,
+        wanted=lambda m: any("frozen_accuracy" in r for r in group.of(m)),
+        note="Mean over tasks. Frozen: the agent before all tasks. Before: the one before the task. First "
+        "look: of the first classes. AUROC (%): novel against old samples of the pool. Called novel: which "
+        "share of the pool, by the first scores and at the end.",
+    )
 
 
 def novelty_table(group: Group) -> Table:
@@ -235,7 +274,9 @@ def shown(field: str, value: Any) -> str:
         return f"{100 * value:g} %" if isinstance(value, float) else f"{value} labels"
     if field in ("wrong", "skip", "synonyms") and isinstance(value, float | int):
         return f"{SHORT[field]}{100 * value:g} %"
-    return f"{SHORT.get(field, field + ' ')}{value:g}" if isinstance(value, float | int) else f"{field} {value}"
+    if isinstance(value, float | int):
+        return f"{SHORT.get(field, field + ' ')}{value:g}"
+    return f"{field} {', '.join(value) if isinstance(value, tuple) else value}"  # pyright: ignore[reportUnknownArgumentType]
 
 
 def varying(groups: Sequence[Group], field: str) -> list[list[Group]]:

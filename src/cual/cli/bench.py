@@ -59,6 +59,22 @@ def run(
     ] = False,
     synonyms: Annotated[float, typer.Option(help="Share of samples called by a second name.")] = 0.0,
     skip: Annotated[float, typer.Option(help="Share of skipped answers.")] = 0.0,
+    turn: Annotated[
+        int, typer.Option(help="Turn the order of classes by so many places: others are unknown at first.")
+    ] = 0,
+    drift: Annotated[
+        str | None,
+        typer.Option(help="Known classes change from task to task: looks, shift, rotation or scale."),
+    ] = None,
+    looks: Annotated[
+        str, typer.Option(help="Looks of the first classes and of each task, comma-separated; some may recur.")
+    ] = "",
+    strength: Annotated[
+        float, typer.Option(help="Of shift, rotation and scale: how much more per task, in deviations.")
+    ] = 0.5,
+    pools: Annotated[
+        str, typer.Option(help="With --drift, what is unfamiliar in pools: both, drift or novelty.")
+    ] = "both",
     option: Annotated[
         list[str] | None,
         typer.Option(
@@ -85,6 +101,8 @@ def run(
     [cyan]cual bench run --features f.npz --methods cual,er-entropy --seeds 0,1 --out results[/cyan]
 
     [cyan]cual bench run --preset smoke --out results/smoke[/cyan]
+
+    [cyan]cual bench run --features f.npz --drift looks --looks photo,sketch --first 6 --out results[/cyan]
 
     [cyan]cual bench run --features f.npz --seeds 0,1,2,3 --out results --ray auto[/cyan]
     """
@@ -115,6 +133,11 @@ def run(
             wrong_among_new=wrong_among_new,
             synonyms=synonyms,
             skip=skip,
+            turn=turn,
+            drift=drift,
+            looks=_names(looks),
+            strength=strength,
+            pools=pools,
             device=device,
             options=read_options(option or []),
         )

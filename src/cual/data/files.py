@@ -14,9 +14,9 @@ def read(path: str | Path, *, ids: str | None = None, labels: str | None = None)
     Parameters
     ----------
     path
-        `.npz` with `X`, optional `y`, `ids`, `class_names`, `encoder`; `.npy` with X alone (memory-mapped); or
-        parquet with one column of equally long lists of numbers, or else one numeric column per dimension, and
-        optional `encoder` in the metadata of its schema.
+        `.npz` with `X`, optional `y`, `ids`, `class_names`, `encoder`, `domain`; `.npy` with X alone
+        (memory-mapped); or parquet with one column of equally long lists of numbers, or else one numeric column
+        per dimension, and optional `encoder` in the metadata of its schema.
     ids, labels
         Parquet only: the columns of ids and labels. Looked for under their usual names when not given.
     """

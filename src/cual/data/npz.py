@@ -12,11 +12,11 @@ from cual.data.table import Table
 from cual.errors import BadFeatures, DamagedFile, ForeignFile
 from cual.types import AnyArray
 
-ARRAYS = ("X", "y", "ids", "class_names", "encoder")
+ARRAYS = ("X", "y", "ids", "class_names", "encoder", "domain")
 
 
 def read_npz(path: Path) -> Table:
-    """The table in a `.npz` with `X`, and `y`, `ids`, `class_names` and `encoder` where it has them."""
+    """The table in a `.npz` with `X`, and, where it has them, y, ids, class_names, encoder and domain."""
     if not zipfile.is_zipfile(path):
         with path.open("rb") as file:
             start = file.read(2)
@@ -43,6 +43,7 @@ def read_npz(path: Path) -> Table:
         None if class_names is None else tuple(str(name) for name in class_names),
         None if encoder is None else str(encoder),
         source=str(path),
+        domain=arrays.get("domain"),
     )
 
 
@@ -68,6 +69,8 @@ def write_npz(path: Path, table: Table) -> None:
         arrays["class_names"] = np.array(table.class_names)
     if table.encoder is not None:
         arrays["encoder"] = np.array(table.encoder)
+    if table.domain is not None:
+        arrays["domain"] = table.domain
     for name, array in arrays.items():
         if array.dtype.hasobject:
             raise BadFeatures(f"{name} holds Python objects; turn them into numbers or strings first")

@@ -35,6 +35,8 @@ class Table:
     """Why there is no `y`, where some of the rows do have a label."""
     source: str | None = None
     """Where they came from: the file or folder that the user named."""
+    domain: AnyArray | None = None
+    """Of which look each row is (photo, sketch, a month), where that is known."""
 
     def __post_init__(self) -> None:
         check_rows(self.X, self.X.dtype.kind in "fiub", self._name)
@@ -42,6 +44,13 @@ class Table:
             self._check_labels(self.y)
         if self.ids is not None:
             check_ids(self.ids, len(self.X), self._name)
+        if self.domain is not None and (
+            self.domain.shape != (len(self.X),) or self.domain.dtype.kind not in "iuU"
+        ):
+            raise BadLabels(
+                f"{self._name}: domain must hold a name or whole number for each of {len(self.X)} rows, not "
+                f"{self.domain.dtype} of shape {self.domain.shape}"
+            )
 
     def __len__(self) -> int:
         return len(self.X)
@@ -55,9 +64,10 @@ class Table:
         return self.y
 
     def sha256(self) -> str:
-        """Fingerprint of features and labels, the same whatever file format they came from."""
+        """Fingerprint of features, labels and looks, the same whatever file format they came from."""
         digest = hashlib.sha256()
-        for array in (self.X, *(() if self.y is None else (self.labels(),))):
+        arrays = (self.X, None if self.y is None else self.labels(), self.domain)
+        for array in (array for array in arrays if array is not None):
             digest.update(f"{array.dtype.str} {array.shape}".encode())
             for start in range(0, len(array), 4096):
                 digest.update(np.ascontiguousarray(array[start : start + 4096]).tobytes())
