@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from cual.data.pool import Pool
 from cual.heads import Whitens
@@ -38,19 +39,22 @@ class Moved:
 def drift_size(head: Whitens, agent: Knowledge, pool: Pool) -> float:
     """How far nine tenths of the pool have moved together, in deviations of known samples; 0 if too few."""
     rng = generator(agent.seed, agent.version + 1, 0, "drift")
+    means = head.whitened_means()[: len(agent.names)]
     known = head.whiten(agent.validation.X.float())
-    return moved_together(_whitened(head, agent, pool), known, _centre(head, agent), rng)
+    return moved_together(_off(_whitened(head, agent, pool), means), _off(known, means), rng)
 
 
 def shared_shift(head: Whitens, agent: Knowledge, pool: Pool) -> Tensor:
-    """From the mean of the known classes to the mean of the pool."""
-    return _whitened(head, agent, pool).mean(dim=0) - _centre(head, agent)
+    """From the mean of the known classes, each counting the same, to the mean of the pool."""
+    centre = head.whitened_means()[: len(agent.names)].mean(dim=0)
+    return _whitened(head, agent, pool).mean(dim=0) - centre
 
 
-def moved_together(pool: Tensor, known: Tensor, centre: Tensor, rng: np.random.Generator) -> float:
-    """How far the lowest tenth of a pool has moved away from `centre`, in deviations of known samples.
+def moved_together(pool: Tensor, known: Tensor, rng: np.random.Generator) -> float:
+    """How far the lowest tenth of a pool has moved off the known classes, in deviations of known samples.
 
-    Along the line from `centre` to the mean of one half of the pool, the first decile of the other half is
+    Both are given as what separates samples from the class that they are most like: so a pool of few classes
+    has not moved. Along the line to the mean of one half of the pool, the first decile of the other half is
     compared with that of the known samples: halves, because the noise of many dimensions looks like a shift of
     the samples that the line was drawn by; the first decile, because novel classes leave it to old ones. Where
     known samples have gone half of the way, the pool's look is known, and it is compared with them.
@@ -59,7 +63,7 @@ def moved_together(pool: Tensor, known: Tensor, centre: Tensor, rng: np.random.G
     >>> known = torch.from_numpy(rng.normal(size=(400, 8)))
     >>> novel = known.clone()
     >>> novel[:200] += 20
-    >>> [round(moved_together(pool, known, torch.zeros(8), rng)) for pool in (known, known + 3, novel)]
+    >>> [round(moved_together(pool, known, rng)) for pool in (known, known + 3, novel)]
     [0, 9, 0]
     """
     if min(len(pool) // 2, len(known)) < LEAST:
@@ -69,8 +73,7 @@ def moved_together(pool: Tensor, known: Tensor, centre: Tensor, rng: np.random.G
         order = torch.from_numpy(rng.permutation(len(pool))).to(pool.device)
         halves = order[: len(pool) // 2], order[len(pool) // 2 :]
         for drawn, other in (halves, halves[::-1]):
-            line = pool[drawn].mean(dim=0) - centre
-            line = line / line.norm().clamp(min=1e-12)
+            line = normalize(pool[drawn].mean(dim=0), dim=0)
             sizes.append(_along(pool[other] @ line, known @ line))
     return sum(sizes) / len(sizes)
 
@@ -89,9 +92,9 @@ def _whitened(head: Whitens, agent: Knowledge, pool: Pool) -> Tensor:
     return torch.cat([head.whiten(X) for _, X in pool.chunks(rows, agent.device)])
 
 
-def _centre(head: Whitens, agent: Knowledge) -> Tensor:
-    """The mean of the class means: classes may be as frequent as they like."""
-    return head.whitened_means()[: len(agent.names)].mean(dim=0)
+def _off(whitened: Tensor, means: Tensor) -> Tensor:
+    """What separates samples from the mean of the class that they are most like."""
+    return whitened - means[(normalize(whitened, dim=1) @ normalize(means, dim=1).T).argmax(dim=1)]
 
 
 def _some(n: int, rng: np.random.Generator) -> IntArray:

@@ -44,7 +44,7 @@ class PrototypeOptions:
     them its most novel ones."""
     estimate_frequency: bool = True
     """Whether it is estimated how frequent novel classes are; else they are as frequent as old ones."""
-    drift: float = 1.5
+    drift: float = 1.7
     """Deviations of known samples by which nine tenths of a pool must have moved together for that to be
     drift, and no new class; 0 for never. Then the shift is taken away, and all old classes are learned on."""
     drift_shrink: float = 1.0
