@@ -18,7 +18,7 @@ from cual import storage
 from cual.data.labels import ClassNames, read_labels
 from cual.data.pool import Pool, as_features, check_width, chunks, encoder_of
 from cual.errors import BadOption, TooFewSamples, WrongEncoder
-from cual.heads import Calibrates, Head, LearnsOnce, Lesson, Samples, Steps
+from cual.heads import Calibrates, Head, LearnsOnce, Lesson, Samples, Steps, Whitens
 from cual.held_out import held_out_of_accepted, held_out_of_first
 from cual.learners import Accepted, Detector, ModelsClasses, SeesTogether, in_lessons, long_term_lesson
 from cual.loop.adaptation import Adaptation
@@ -30,6 +30,8 @@ from cual.seeds import generator
 from cual.types import AnyArray, ArrayLike, FloatArray, IntArray, Progress, Row
 from cual.uncertainty import ClassModel, Threshold, warn_about
 
+ANCHOR = 12.0
+"""Samples of a class in a new look that weigh half as much as each look before: fewer are hardly sure."""
 REMEMBERED = 256
 """Unexplained samples that an agent carries into its next adaptation, at most (1 MiB of 2048 features)."""
 
@@ -181,9 +183,10 @@ class Agent:
         with timings.stage("class models"):
             models = self._models(grown, kept, features, len(names))
         head = self.head
-        if grown or (len(kept.rows) and isinstance(head, LearnsOnce)):
+        if len(kept.rows):
+            factors = self._yielding(kept, "drift" in outcome)
             with timings.stage("long head"):
-                head = self._taught(pool, kept, len(names), at_stage(progress, "learning"))
+                head = self._taught(pool, kept, len(names), factors, at_stage(progress, "learning"))
         replay = self.replay.updated(
             lambda chosen: features(kept.rows[chosen.cpu().numpy()]),
             torch.from_numpy(kept.classes).to(self.device),
@@ -216,12 +219,36 @@ class Agent:
             remembered,
         )
 
-    def _taught(self, pool: Pool, kept: Accepted, n_classes: int, progress: Steps | None) -> Head:
-        """The long-term head, after what an adaptation accepted."""
+    def _yielding(self, kept: Accepted, drifted: bool) -> FloatArray | None:
+        """What a sample of each class counts, so that what was known yields to a new look; None for one each.
+
+        A class of which n samples were accepted in a drifted pool is to weigh n / (n + `ANCHOR`) of what each
+        earlier look weighs, however many samples that has.
+        """
+        head = self.head
+        if not drifted or not isinstance(head, Whitens) or not isinstance(head, LearnsOnce):
+            return None
+        looks = 1 + sum("drift" in row for row in self.history)
+        new = np.bincount(kept.classes, minlength=len(self.names))
+        known = np.zeros(len(new))
+        known[: len(self.names)] = head.counts[: len(self.names)].cpu().numpy()
+        return np.maximum(1.0, known / (looks * (new + ANCHOR))).astype(np.float32)
+
+    def _taught(
+        self,
+        pool: Pool,
+        kept: Accepted,
+        n_classes: int,
+        factors: FloatArray | None,
+        progress: Steps | None,
+    ) -> Head:
+        """The long-term head, after what an adaptation accepted; `factors`: what samples of a class count."""
         head, rng = self.head, generator(self.seed, self.version + 1, 0, "long-term head")
         lessons = in_lessons(kept, head, self.width, len(self.names))
         for done, part in enumerate(lessons, 1):
             lesson = long_term_lesson(self, pool, part, n_classes)
+            if factors is not None:
+                lesson = lesson.counting(torch.from_numpy(factors))
             head = head.learn(lesson, rng, progress if len(lessons) == 1 else None)
             if progress is not None and len(lessons) > 1:
                 progress(done, len(lessons))

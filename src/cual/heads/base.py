@@ -1,7 +1,7 @@
 """What a head is and what it learns from. No head lives here, and no training."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -64,6 +64,21 @@ class Lesson:
     def width(self) -> int:
         """Of the features."""
         return int(self.queried.X.shape[1])
+
+    def counting(self, factors: Tensor) -> "Lesson":
+        """The same, where each sample that is new counts as much as `factors` says of its class.
+
+        >>> import torch
+        >>> none, two = (Samples(torch.zeros(n, 3), torch.arange(n)) for n in (0, 2))
+        >>> Lesson(2, two, none, none).counting(torch.tensor([1.0, 5.0])).queried.y.tolist()
+        [[1.0, 0.0], [0.0, 5.0]]
+        """
+
+        def heavier(samples: Samples) -> Samples:
+            return Samples(samples.X, _soft(samples.y, self.n_classes) * factors.to(samples.X.device))
+
+        old = None if self.old is None else heavier(self.old)
+        return replace(self, queried=heavier(self.queried), pseudo=heavier(self.pseudo), old=old)
 
     def sources(self) -> list[tuple[Samples, float]]:
         """The sources that have samples and count, with β, γ, θ renormalised to a sum of one.

@@ -186,6 +186,18 @@ class LooksFirst(Protocol):
         ...
 
 
+@runtime_checkable
+class SeesDrift(Protocol):
+    """A_s that tells whether all of a pool has changed, which is not novel."""
+
+    def drift(self) -> float | None:
+        """How far nine tenths of the pool have moved together, in deviations of known samples.
+
+        None if that is not far.
+        """
+        ...
+
+
 class Detector(Protocol):
     """Tells novel samples one by one, by what an agent knows."""
 

@@ -3,6 +3,7 @@
 It writes down what happens as events, asks `state` what they imply, and lets `machine` compute.
 """
 
+import logging
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,9 +13,10 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from cual.data.labels import SKIP, Answer, made_up
+from cual.data.labels import SKIP, Answer, ClassNames, made_up
 from cual.data.pool import Pool
 from cual.errors import LabelsMissing
+from cual.learners import Accepted
 from cual.loop import events, files
 from cual.loop.budget import check_overlap, count_labels
 from cual.loop.doubting import Foreseen
@@ -26,10 +28,12 @@ from cual.loop.merges import Merge, compared
 from cual.loop.outlook import Outlook
 from cual.loop.reviewing import Naming, judging, naming
 from cual.loop.rounds import Round
+from cual.loop.safety import comparison
 from cual.loop.state import State
 from cual.loop.timing import Timings
 from cual.types import IntArray, Label, Progress, Row
 
+_log = logging.getLogger(__name__)
 _OF_PEOPLE = ("person", "answers", "disagreement")
 
 
@@ -180,8 +184,17 @@ class Adaptation:
         if self.state.reopened > before:
             self.machine.forget()
 
-    def finish(self, person: Any = None) -> Any:
-        """The next version of the agent, which has learned what was accepted. The old one is unchanged."""
+    def finish(self, person: Any = None, safe: bool = True) -> Any:
+        """The next version of the agent, which has learned what was accepted. The old one is unchanged.
+
+        Parameters
+        ----------
+        person
+            Who says so.
+        safe
+            Whether a version that does worse than the one before (`cual.loop.safety`) learns no pseudo-labels
+            of known classes. History says so, under "unlearned".
+        """
         if self._next is None:
             query = self.ask()
             if query is not None:
@@ -190,18 +203,30 @@ class Adaptation:
                     "tell SKIP for those nobody knows, or call stop() to ask no more"
                 )
             names, accepted = self.machine.settled(self.state)
-            self._next = self.agent.consolidated(
-                self.pool,
-                accepted,
-                names,
-                self.machine.unexplained(self.state),
-                self.outcome,
-                self.timings,
-                self.progress,
-            )
+            self._next = self._consolidated(names, accepted, {})
+            if safe and self.drift is not None:
+                old = accepted.only((accepted.human == 0) & (accepted.classes < len(self.agent.names)))
+                compared = comparison(self.agent, self._next, self.pool, accepted)
+                if len(old.rows) and compared.worse:
+                    less = accepted.only((accepted.human == 1) | (accepted.classes >= len(self.agent.names)))
+                    _log.warning(
+                        "%s; %d pseudo-labels of known classes are not learned", compared, len(old.rows)
+                    )
+                    self._next = self._consolidated(names, less, {"unlearned": len(old.rows)})
             if not self.state.finished:
                 self._journal.add(events.finished(person))
         return self._next
+
+    def _consolidated(self, names: ClassNames, accepted: Accepted, more: Row) -> Any:
+        return self.agent.consolidated(
+            self.pool,
+            accepted,
+            names,
+            self.machine.unexplained(self.state),
+            {**self.outcome, **more},
+            self.timings,
+            self.progress,
+        )
 
     # -- review of what was believed ---------------------------------------------------------------------------
 
@@ -347,7 +372,13 @@ class Adaptation:
             "pseudo_labels": len(state.believed),
             "iterations": len(self.rounds),
             "pool_size": len(self.pool),
+            **({} if self.drift is None else {"drift": round(self.drift, 2)}),
         }
+
+    @property
+    def drift(self) -> float | None:
+        """How far the whole pool has moved, in deviations of known samples; None if it has not drifted."""
+        return self.machine.drift
 
     # -- files -------------------------------------------------------------------------------------------------
 

@@ -149,7 +149,7 @@ def gathered(
     human = accepted.human == 1
     answers = accepted.only(human)
     rows, classes = answers.rows, answers.classes
-    predicted = _without_themselves(agent, pool, answers, folds)
+    predicted = without_themselves(agent, pool, answers, folds)
     cells = _cells(agent, pool, rows)
     known = set(verified.y.tolist())
     asked = np.array([c not in known for c in classes.tolist()], dtype=np.bool_)
@@ -162,7 +162,7 @@ def gathered(
     )
 
 
-def _without_themselves(agent: Composed, pool: Pool, answers: Accepted, folds: int) -> IntArray:
+def without_themselves(agent: Composed, pool: Pool, answers: Accepted, folds: int) -> IntArray:
     """What a learner that was told the other answers makes of each."""
     rows = answers.rows
     predicted = np.zeros(len(rows), dtype=np.int64)

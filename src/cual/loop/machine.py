@@ -18,11 +18,19 @@ from cual.acquisition import PoolView
 from cual.data.labels import SKIP, ClassNames
 from cual.data.pool import Pool
 from cual.errors import DamagedFile
-from cual.learners import Accepted, Knowledge, LooksFirst, Remembers, TellsInShort, TellsMargins
+from cual.learners import (
+    Accepted,
+    Knowledge,
+    LooksFirst,
+    Remembers,
+    SeesDrift,
+    TellsInShort,
+    TellsMargins,
+)
 from cual.loop import events
 from cual.loop.budget import allotment
 from cual.loop.doubting import Foreseen, Known, most_alike, nearest_margins
-from cual.loop.outlook import Outlook, novel_samples, outlook
+from cual.loop.outlook import Outlook, drifted, novel_samples, outlook
 from cual.loop.rounds import Round
 from cual.loop.state import State
 from cual.loop.timing import Timings
@@ -354,9 +362,17 @@ class Machine:
         taken = int((last.pseudo_classes >= len(known)).sum())
         wrong = last.taken_for_novel * min(1.0, taken / max(1, above))
         tried = not self._method.believes_last or bool((last.classes >= len(known)).any())
-        return outlook(
-            last.novel, len(labelled) - since, max(0.0, since - wrong), len(novel), len(labels), tried
-        )
+        before = len(labelled) - since
+        moved = self.drift
+        drift = None
+        if moved is not None:
+            drift = drifted(moved, len(self._pool), last.novel + before, len(novel), len(labels))
+        return outlook(last.novel, before, max(0.0, since - wrong), len(novel), len(labels), tried, drift)
+
+    @property
+    def drift(self) -> float | None:
+        """How far all of the pool has moved, in deviations of known samples; None if it has not."""
+        return self._short.drift() if isinstance(self._short, SeesDrift) else None
 
     def doubts(self) -> dict[Label, float]:
         """How doubtful each sample that was ever believed is, 0 … 1."""

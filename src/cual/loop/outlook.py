@@ -32,21 +32,70 @@ class Outlook:
         Samples that another question would probably settle.
     worth_asking
         Whether that is more than the question itself.
+    drift
+        What all of the pool has in common, if it has drifted.
     """
 
     novel: float | None
     left: float | None
     gain: float | None
     worth_asking: bool
+    drift: "Drifted | None" = None
 
     def __str__(self) -> str:
         if self.novel is None or self.left is None or self.gain is None:
             return "Nothing is known yet of how many novel samples there are."
         say = "is worth it" if self.worth_asking else "is hardly worth it"
+        look = "" if self.drift is None else f"{self.drift} "
         return (
-            f"About {self.novel:.0f} samples are novel, {self.left:.0f} of them still without a label. "
+            f"{look}About {self.novel:.0f} samples are novel, {self.left:.0f} of them still without a label. "
             f"Another question {say}: it would settle about {self.gain:.0f}."
         )
+
+
+@dataclass(frozen=True)
+class Drifted:
+    """A pool that has changed as a whole: what is not novel looks otherwise than it did.
+
+    Attributes
+    ----------
+    size
+        How far nine tenths of the pool have moved together, in deviations of known samples.
+    share
+        Of the pool, what is of known classes, and its interval of 95 %; None before anything was answered.
+    """
+
+    size: float
+    share: tuple[float, float, float] | None
+
+    def __str__(self) -> str:
+        moved = f"the whole pool has moved by {self.size:.1f} deviations"
+        if self.share is None:
+            return f"This looks like known classes in a new look: {moved}."
+        share, low, high = (f"{100 * value:.0f}" for value in self.share)
+        some = "Most" if self.share[0] > 0.5 else "A part"
+        return (
+            f"{some} of this looks like known classes in a new look: {moved}, "
+            f"and {share} % of it ({low} to {high}) are of known classes."
+        )
+
+
+def drifted(size: float, pool: int, novel: float, said_novel: int, said: int) -> Drifted:
+    """How much of a drifted pool is known, by what was found novel; how sure that is, by the answers.
+
+    The interval is Wilson's, of the answers that named a known class. Questions are spread over a drifted pool,
+    but not drawn by lot: the estimate is always inside.
+
+    >>> drifted(4.2, pool=100, novel=20.0, said_novel=2, said=8).share
+    (0.8, 0.41, 0.93)
+    """
+    if not said:
+        return Drifted(size, None)
+    share, p, z = 1 - min(1.0, novel / pool), 1 - said_novel / said, 1.96
+    centre = (p + z**2 / (2 * said)) / (1 + z**2 / said)
+    reach = z / (1 + z**2 / said) * math.sqrt(p * (1 - p) / said + z**2 / (4 * said**2))
+    low, high = min(share, centre - reach), max(share, centre + reach)
+    return Drifted(size, (round(share, 4), round(max(0.0, low), 2), round(min(1.0, high), 2)))
 
 
 def novel_samples(scored: Scored) -> float:
@@ -75,7 +124,13 @@ def novel_samples(scored: Scored) -> float:
 
 
 def outlook(
-    unsettled: float, before: int, since: float, said_novel: int, said: int, labelled: bool = True
+    unsettled: float,
+    before: int,
+    since: float,
+    said_novel: int,
+    said: int,
+    labelled: bool = True,
+    drift: Drifted | None = None,
 ) -> Outlook:
     """The outlook of an adaptation.
 
@@ -90,17 +145,19 @@ def outlook(
     labelled
         Whether the pool was labelled since the first answer. Before that, what an answer settles can only be
         guessed: its share of what is left.
+    drift
+        Whether all of the pool has changed. Then an answer about a known class is worth asking for, too.
 
     >>> ahead = outlook(100.0, before=4, since=80, said_novel=4, said=5)
     >>> ahead.novel, ahead.left, round(ahead.gain), ahead.worth_asking
     (104.0, 20.0, 14, True)
     """
     if math.isnan(unsettled):
-        return Outlook(None, None, None, worth_asking=True)
+        return Outlook(None, None, None, True, drift)
     left = max(0.0, unsettled - since)
     hit = (said_novel + 1) / (said + 2)  # how likely a question meets a novel sample
     each = (before + since) / said_novel if said_novel else math.inf
     if not labelled:
         each = left / (said_novel + 1)
     gain = hit * min(left, each)
-    return Outlook(unsettled + before, left, gain, gain >= WORTH)
+    return Outlook(unsettled + before, left, gain, gain >= WORTH or drift is not None, drift)

@@ -57,6 +57,8 @@ class Rules:
         How many classes there are.
     unseen
         Odds of a class that nobody has named, as a logarithm.
+    none_of_these
+        Whether such a class competes. Not in a drifted pool: how near it is was measured in another look.
     """
 
     part: PrototypeOptions
@@ -67,6 +69,7 @@ class Rules:
     n_old: int
     n_novel: int
     unseen: float
+    none_of_these: bool
 
     def logits(self, seen: Seen, prototypes: ClassPrototypes) -> Tensor:
         """Cosines, strangeness, neighbours and the odds, added up.
@@ -82,7 +85,7 @@ class Rules:
         cosines = seen.directions @ (normalize(prototypes.sums, dim=1) * self.fair(prototypes.mass)[:, None]).T
         logits = self.sharpness * pad(seen.to_old, (0, self.n_novel + 1), value=self.stranger)
         logits[:, prototypes.columns] = self.sharpness * cosines + strange[:, None]
-        logits[:, -1] += strange + self.unseen if part.none_of_these else -torch.inf
+        logits[:, -1] += strange + self.unseen if self.none_of_these else -torch.inf
         logits[:, self.n_old :] += prototypes.odds
         if prototypes.voting:
             logits += part.neighbour_weight * self.neighbours.votes(seen.nearest, prototypes.shares)
@@ -125,6 +128,7 @@ class Competition:
             self._n_old,
             len(self._novel),
             unseen(accepted.of(True, self._n_old)[1]),
+            part.none_of_these and not space.drifted,
         )
 
     @property
@@ -182,7 +186,7 @@ class Competition:
 
     def _odds(self, novel: Tensor, of_known: Tensor) -> float:
         """How frequent novel classes are: what they hold of the pool beyond what they hold of known samples."""
-        n, n_novel = len(novel), len(self._novel) + self._part.none_of_these
+        n, n_novel = len(novel), len(self._novel) + self.rules.none_of_these
         if not n_novel or not self._part.estimate_frequency:
             return 0.0
         mistaken = min(0.95, float(of_known.sum(dim=1).mean()))

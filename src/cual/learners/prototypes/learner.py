@@ -17,6 +17,7 @@ from cual.heads import Head, Whitens
 from cual.learners.base import Accepted, Detector, Knowledge, Scored, ShortTerm, learners
 from cual.learners.prototypes.calibration import Sureness, measured, outcomes, winning
 from cual.learners.prototypes.competition import ClassPrototypes, Competition, Rules, novel_classes
+from cual.learners.prototypes.drift import drift_size
 from cual.learners.prototypes.options import PrototypeOptions
 from cual.learners.prototypes.space import KnownSpace, Seen, Space, at_rate, joined
 from cual.types import AnyArray, BoolArray, FloatArray, IntArray
@@ -170,7 +171,7 @@ class PrototypeLearner:
 
     def score(self, rows: IntArray, last: bool = False) -> Scored:
         self._last, space = last, self._home
-        if self._novel():
+        if self._novel() or self._drifted():
             outcome = self._compete()
             return Scored(1 - outcome.held.old[rows], outcome.classes(rows), outcome.known, EVEN)
         novelty = space.novelty_of_pool().cpu().numpy()
@@ -206,13 +207,35 @@ class PrototypeLearner:
     @cached_property
     def _home(self) -> Space:
         """The space of the agent as it is."""
-        return Space(whitening(self._agent), self._agent, self._pool, self._part)
+        drifted = self._drift is not None
+        return Space(whitening(self._agent), self._agent, self._pool, self._part, drifted)
+
+    @cached_property
+    def _drift(self) -> float | None:
+        part = self._part
+        if not part.drift:
+            return None
+        size = drift_size(whitening(self._agent).shrunk(part.shrink), self._agent, self._pool)
+        return size if size >= part.drift else None
 
     def _novel(self) -> list[int]:
         return novel_classes(self._accepted, self._n_old)
 
+    def _drifted(self) -> bool:
+        """Whether answers say what known classes look like by now."""
+        return self._drift is not None and len(self._accepted.rows) > 0
+
+    def drift(self) -> float | None:
+        """How far the pool has drifted, in deviations of known samples; None if it has not."""
+        return self._drift
+
     def learning(self) -> IntArray:
-        """Old classes in the pool of which too little is known, or something that the answers contradict."""
+        """Old classes in the pool of which too little is known, or something that the answers contradict.
+
+        In a drifted pool these are all of them.
+        """
+        if self._drifted():
+            return np.arange(self._n_old)
         rows, classes = self._accepted.old(self._n_old)
         if not len(rows):
             return np.empty(0, np.int64)
@@ -229,7 +252,9 @@ class PrototypeLearner:
 
     def _competed(self) -> "_Outcome | None":
         """What came of the last competition, if there is anything to compete for."""
-        if self._outcome is None and (self._novel() or (self._last and len(self.learning()))):
+        if self._outcome is None and (
+            self._novel() or self._drifted() or (self._last and len(self.learning()))
+        ):
             return self._compete()
         return self._outcome
 

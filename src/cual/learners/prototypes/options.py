@@ -44,6 +44,11 @@ class PrototypeOptions:
     them its most novel ones."""
     estimate_frequency: bool = True
     """Whether it is estimated how frequent novel classes are; else they are as frequent as old ones."""
+    drift: float = 1.7
+    """Deviations of known samples by which nine tenths of a pool must have moved together for that to be
+    drift, and no new class; 0 for never. Then the shift is taken away, and all old classes are learned on."""
+    drift_shrink: float = 1.0
+    """`shrink` in a drifted pool, whose classes are spread in other directions than those that are known."""
     false_alarms: float = 0.05
     """Share of known samples that `Agent.novelty` may put above `Agent.threshold`."""
     keep_bytes: int = 2**28
@@ -64,4 +69,5 @@ class PrototypeOptions:
             options.whole(name, getattr(self, name), 1)
         for name in ("least_share", "walk", "false_alarms"):
             options.number(name, getattr(self, name), 0, 1)
-        options.number("shrink", self.shrink, 0, 1000, without_low=True)
+        for name in ("shrink", "drift_shrink"):
+            options.number(name, getattr(self, name), 0, 1000, without_low=True)

@@ -17,6 +17,7 @@ from cual.data.pool import Pool, chunks
 from cual.errors import TooFewSamples
 from cual.heads import Whitens
 from cual.learners.base import Knowledge
+from cual.learners.prototypes.drift import Moved, shared_shift
 from cual.learners.prototypes.neighbours import BLOCK, Nearest, Neighbours, PoolNearest
 from cual.learners.prototypes.options import PrototypeOptions
 from cual.learners.prototypes.search import most_alike
@@ -71,7 +72,7 @@ class Seen:
 class OnDirections:
     """Work on the directions of features."""
 
-    head: Whitens
+    head: Whitens | Moved
     work: Callable[..., Any]
 
     def __call__(self, X: Tensor, *others: Any) -> Any:
@@ -143,13 +144,21 @@ class KnownSpace:
 
 
 class Space:
-    """Directions in the whitened space of a head: of the pool, of known samples and of the old classes."""
+    """Directions in the whitened space of a head: of the pool, of known samples and of the old classes.
 
-    def __init__(self, head: Whitens, agent: Knowledge, pool: Pool, part: PrototypeOptions) -> None:
-        self._head = head.shrunk(part.shrink)
+    Of a pool that has `drifted`, the shift that all of it has made is taken away.
+    """
+
+    def __init__(
+        self, head: Whitens, agent: Knowledge, pool: Pool, part: PrototypeOptions, drifted: bool = False
+    ) -> None:
+        self._head = head.shrunk(part.drift_shrink if drifted else part.shrink)
         self._pool = pool
         self._device = agent.device
         self._part = part
+        self.drifted = drifted
+        shift = shared_shift(self._head, agent, pool) if drifted else None
+        self._lens: Whitens | Moved = self._head if shift is None else Moved(self._head, shift)
         self.old = normalize(self._head.whitened_means()[: len(agent.names)], dim=1)
         self._fits = len(pool) * self.old.shape[1] * 4 <= _room_on(agent.device, part.keep_bytes)
         self._kept: Tensor | None = None
@@ -213,7 +222,12 @@ class Space:
         return np.sort(np.concatenate([novel, others]))
 
     def directions(self, X: Tensor) -> Tensor:
+        """Of samples that are known."""
         return normalize(self._head.whiten(X), dim=1)
+
+    def _of_pool(self, X: Tensor) -> Tensor:
+        """Directions of samples of the pool, without the shift that all of it has made."""
+        return normalize(self._lens.whiten(X), dim=1)
 
     @property
     def _room(self) -> int:
@@ -232,7 +246,7 @@ class Space:
     def chunks(self, rows: IntArray | None = None) -> Iterator[tuple[slice, Tensor]]:
         """Directions of pool rows, or of all, in chunks."""
         if self._fits and self._kept is None:
-            self._kept = torch.cat([self.directions(X) for _, X in self._features()])
+            self._kept = torch.cat([self._of_pool(X) for _, X in self._features()])
         if self._kept is not None:
             if rows is None or np.array_equal(rows, np.arange(len(self._kept))):
                 whole = [slice(0, len(self._kept))]
@@ -242,7 +256,7 @@ class Space:
                 yield slice(0, len(rows)), self._kept[torch.from_numpy(rows).to(self._device)]
             return
         for part, X in self._features(rows):
-            yield part, self.directions(X)
+            yield part, self._of_pool(X)
 
     def map(
         self,
@@ -258,7 +272,7 @@ class Space:
             for part, U in self.chunks(rows):
                 yield part, work(U, *beside(part))
         else:
-            yield from self._pool.map(OnDirections(self._head, work), rows, self._device, self._room, beside)
+            yield from self._pool.map(OnDirections(self._lens, work), rows, self._device, self._room, beside)
 
     def map_seen(self, work: Callable[[Seen], T]) -> Iterator[tuple[slice, T]]:
         """What `work` makes of the whole pool, as the competition sees it, in chunks."""
