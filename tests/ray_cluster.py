@@ -102,7 +102,7 @@ def title(pid: int) -> str:
         return ""
 
 
-def until(happened: Callable[[], Any], seconds: float = 60) -> None:
+def until(happened: Callable[[], Any], seconds: float = 240) -> None:
     """Wait for something that must come."""
     end = time.monotonic() + seconds
     while not happened():

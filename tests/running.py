@@ -53,7 +53,7 @@ class Running:
     def end(self, number: int = signal.SIGTERM) -> int:
         """Ask it to end, and wait until it has."""
         self.process.send_signal(number)
-        return self.process.wait(60)
+        return self.process.wait(180)
 
 
 def environment(database: str | None = None) -> dict[str, str]:
@@ -96,7 +96,7 @@ def _collect(pipe: Any, lines: list[str]) -> None:
         lines.append(line)
 
 
-def until(true: Callable[[], bool], seconds: float = 120) -> None:
+def until(true: Callable[[], bool], seconds: float = 300) -> None:
     """Wait until something is so."""
     end = time.monotonic() + seconds
     while not true():

@@ -81,7 +81,7 @@ class Service:
     def stop(self) -> None:
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-            self.process.wait(30)
+            self.process.wait(120)
 
     def call(self, method: str, path: str, said: Any = None) -> Any:
         """Ask the API as an administrator."""

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-PATIENCE = 60_000
+PATIENCE = 180_000
 """Milliseconds after which something that should happen has not."""
 
 

@@ -183,7 +183,7 @@ def test_asked_to_end_a_worker_gives_back_even_what_does_not_listen(service: Ser
     with worker(w, prepare=HOLD) as running:
         until(lambda: job_of(w, pool).state == "running")
         running.send_signal(signal.SIGTERM)
-        assert running.wait(30) == 0
+        assert running.wait(180) == 0
     job = job_of(w, pool)
     assert (job.state, job.crashes, job.failures) == ("waiting", 0, 0)
 

@@ -25,7 +25,7 @@ from cual.serve.worker import NICE
 from serving import Service
 
 
-def until(true: Callable[[], Any], seconds: float = 60) -> Any:
+def until(true: Callable[[], Any], seconds: float = 240) -> Any:
     """Wait for something to become true."""
     deadline = time.monotonic() + seconds
     while not (result := true()):
@@ -68,7 +68,7 @@ def test_a_worker_does_an_adaptation_from_a_process_of_its_own(service: Service)
         until(lambda: w.adaptation(adaptation).state == "finished")
         assert os.getpriority(os.PRIO_PROCESS, running.pid) == os.getpriority(os.PRIO_PROCESS, 0) + NICE
         running.send_signal(signal.SIGTERM)
-        assert running.wait(30) == 0
+        assert running.wait(180) == 0
     assert w.agent(service.agent).version == 1
 
 
