@@ -1,0 +1,8 @@
+"""Nothing yet: the number belongs to a change that is being made beside this one, and takes its place."""
+
+revision = "0012"
+down_revision = "0011"
+
+
+def upgrade() -> None:
+    pass
