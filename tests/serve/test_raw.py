@@ -3,6 +3,7 @@
 import asyncio
 import io
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -26,7 +27,7 @@ from cual.serve.rules.records import OPERATOR, Role
 from cual.serve.rules.workspace import Workspace
 from cual.serve.web.predictions.encoding import Encodings
 from cual.serve.web.settings import MIB, Limits
-from running import until
+from running import Running, running, until
 from serving import Service, make_service
 from visiting import Site, site, stream
 from worlds import make_world
@@ -231,6 +232,13 @@ def test_an_agent_of_features_takes_no_pictures(here: Site) -> None:
         assert "does not know which encoder made them; send features" in answer.json()["detail"]
 
 
+def test_an_agent_or_a_version_that_is_not_there_is_said_first(here: Site) -> None:
+    data = picture("noise", 1)
+    assert post(here, data, "image/png", agent=999).status_code == 404
+    assert post(here, data, "image/png", "predict?version=7").status_code == 404
+    assert post(here, b"a text", "text/plain", "novelty?version=7", agent=LANGUAGE).status_code == 404
+
+
 def test_an_agent_of_the_other_kind_says_so(here: Site) -> None:
     told = post(here, picture("noise", 1), "image/png", agent=LANGUAGE)
     assert (told.status_code, told.json()["error"]) == (422, "BadOption")
@@ -309,6 +317,30 @@ def test_a_killed_process_is_replaced_its_waiters_are_told_and_health_says_so(wo
         assert stops == [1]
         encodings.close()
     assert gone(second)
+
+
+def encoder_of(service: Running) -> int:
+    """The id of the encoder process of a service."""
+    pid = service.process.pid
+    children = [
+        c for task in Path(f"/proc/{pid}/task").iterdir() for c in (task / "children").read_text().split()
+    ]
+    (found,) = [c for c in children if b"cual.serve.jobs.encoder" in Path(f"/proc/{c}/cmdline").read_bytes()]
+    return int(found)
+
+
+@pytest.mark.attacks
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_however_a_real_service_ends_its_encoder_ends_too(world: World, tmp_path: Path, number: int) -> None:
+    world.agent(PICTURES).save(tmp_path / "v0.agent")
+    with running(tmp_path / "workspace") as service:
+        client = Client(service.url, service.token("Amy", "admin"), timeout=300)
+        agent = client.add_agent("pictures", tmp_path / "v0.agent")
+        pictures = [picture(("noise", "stripes")[i % 2], i, "JPEG") for i in range(10)]
+        assert client.predict(agent, pictures).tolist() == ["noise", "stripes"] * 5
+        pid = encoder_of(service)
+        service.end(number)
+        until(lambda: gone(pid))
 
 
 SLEEPS = (sys.executable, "-c", "import time; time.sleep(3600)")

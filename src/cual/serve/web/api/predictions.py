@@ -146,6 +146,7 @@ class Asking:
 
     def _encoder(self) -> str:
         """The fingerprint of the agent's encoder. It comes from a file, so it must be a built-in one."""
+        self.predictor.check_rows(self.agent, self.version, rows=1)  # there is such a version, and it is ready
         record = self.workspace.agent(self.agent)
         if record.encoder is None:
             raise BadOption(
