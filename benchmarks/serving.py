@@ -5,7 +5,7 @@
 A real `cual serve` with its worker. Annotators are asyncio clients that answer one question a second on
 average, as quick people do, then as fast as they can: first while the worker has nothing to do, then while it
 adapts to a large pool all the time. Predictions are compared with a bare FastAPI app that reads the same body
-and sends it back. Ratios hold on other machines; the times do not.
+and sends it back, those of raw pictures with the encoder alone. Ratios hold elsewhere; the times do not.
 """
 
 import argparse
@@ -66,6 +66,7 @@ def main() -> None:
             large = client.add_pool("large", agent, X=data.draw(args.pool))
             answering(client, url, token, agent.id, small.id, large.id, args)
             predicting(url, token, agent.id, data.draw(64), args)
+            encoding(client, url, token, folder, args)
 
 
 class World:
@@ -187,20 +188,46 @@ async def annotate(
 def predicting(url: str, token: str, agent: int, X: np.ndarray, args: argparse.Namespace) -> None:
     """Requests a second, of the service and of a bare echo, by the same client."""
     with echo() as bare:
-        print("\npredictions              rows   predict/s   novelty/s      echo/s   predict/echo")
+        print("\npredictions              rows   predict/s  verdicts/s   novelty/s      echo/s   predict/echo")
         for rows in (1, 64):
             for kind, body in (("json", as_json(X[:rows])), ("npy", as_npy(X[:rows]))):
                 type_ = "application/json" if kind == "json" else "application/x-npy"
                 told = [
                     asyncio.run(flood(at, path, body, type_, token, args.seconds / 4))
                     for at, path in (
+                        (url, f"/api/agents/{agent}/predict?verdicts=false"),
                         (url, f"/api/agents/{agent}/predict"),
                         (url, f"/api/agents/{agent}/novelty"),
                         (bare, "/echo" if kind == "json" else "/bytes"),
                     )
                 ]
                 rates = "".join(f"{rate:12.0f}" for rate in told)
-                print(f"{kind:24} {rows:4}{rates} {told[0] / told[2]:14.2f}")
+                print(f"{kind:24} {rows:4}{rates} {told[0] / told[3]:14.2f}")
+
+
+def encoding(client: Client, url: str, token: str, folder: Path, args: argparse.Namespace) -> None:
+    """Raw pictures a second, of the service and of its encoder alone on pictures that are decoded already."""
+    from PIL import Image
+
+    from cual.encoders import make
+
+    encoder = make("efficientnet-lite0")
+    rng = np.random.default_rng(0)
+    picture = Image.fromarray(rng.integers(0, 256, (32, 32, 3), np.uint8)).resize((320, 240))
+    X = rng.normal(np.repeat([0, 3], 50)[:, None], 1, (100, encoder.dim))
+    Agent.fit(X, ["a"] * 50 + ["b"] * 50, encoder=encoder.fingerprint).save(folder / "pictures.agent")
+    agent = client.add_agent("pictures", folder / "pictures.agent").id
+    jpeg = io.BytesIO()
+    picture.save(jpeg, "JPEG", quality=90)
+    client.predict(agent, [jpeg.getvalue()])  # loads the encoder there
+    prepared, end, done = [encoder.prepare(picture)] * 32, time.perf_counter() + args.seconds / 4, 0
+    while time.perf_counter() < end:
+        done += len(encoder.encode(prepared))
+    bare = done / (args.seconds / 4)
+    path = f"/api/agents/{agent}/predict"
+    served = asyncio.run(flood(url, path, jpeg.getvalue(), "image/jpeg", token, args.seconds / 4))
+    print("\npictures                 predict/s   encoder alone/s   ratio")
+    print(f"{'320 x 240 JPEG':24} {served:9.1f} {bare:17.1f} {served / bare:7.2f}")
 
 
 def as_json(X: np.ndarray) -> bytes:

@@ -10,7 +10,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from cual import Adaptation, Agent
-from cual.errors import DamagedFile, ForeignFile, NewerFormat
+from cual.errors import BadOption, DamagedFile, ForeignFile, NewerFormat
 from worlds import SMALL, World, file_bytes
 
 
@@ -37,6 +37,42 @@ def test_threshold_is_two_deviations_above_the_validation_mean(world: World):
     agent = world.agent()
     scores = agent.novelty(agent.validation.X.numpy()).astype(np.float64)
     assert agent.threshold.value == pytest.approx(scores.mean() + 2 * scores.std(), rel=1e-6)
+
+
+def test_a_threshold_at_a_rate_is_a_score_of_the_validation_set(world: World):
+    for method in ("cual-plus", "cual", "er-entropy"):
+        agent = world.agent(method=method, validation_share=0.4)
+        scores = np.sort(agent.novelty(agent.validation.X.numpy()))
+        n = len(scores)
+        for rate in (0.05, 0.1, 0.3, 0.5):
+            above = [t for t in scores if (scores > t).sum() + 1 <= rate * (n + 1) + 1e-9]
+            expected = above[0] if above else scores[-1]
+            assert agent.threshold_at(rate).value == pytest.approx(expected, rel=1e-6)
+    agent = world.agent(method="cual-plus")
+    assert agent.threshold_at(0.05).value == pytest.approx(agent.threshold.value, rel=1e-6)
+    with pytest.raises(BadOption, match="false_alarms"):
+        agent.threshold_at(1.5)
+
+
+@pytest.mark.parametrize("method", ["cual-plus", "cual"])
+def test_calibrated_probabilities_are_those_under_which_the_validation_set_is_likeliest(
+    world: World, method: str
+):
+    agent = world.agent(method=method, validation_share=0.4)
+    X, y = agent.validation.X, agent.validation.y.numpy()
+    calibrated = agent.calibrated(X.numpy())
+    assert calibrated is not None
+
+    def loss(p: np.ndarray) -> float:
+        return float(np.mean([-np.log(row[c]) for row, c in zip(p.astype(np.float64), y, strict=True)]))
+
+    logits = agent.head.logits(X).detach().numpy().astype(np.float64)
+    exponents = np.arange(-12, 4.25 if method == "cual" else 0.25, 0.25)
+    losses = [loss(np.exp(z) / np.exp(z).sum(1, keepdims=True)) for z in (2.0**e * logits for e in exponents)]
+    assert loss(calibrated) == pytest.approx(min(losses), rel=1e-3, abs=1e-6)
+    assert calibrated.argmax(axis=1).tolist() == agent.predict_proba(X.numpy()).argmax(axis=1).tolist()
+    if method == "cual-plus":  # its head finds the scale itself
+        np.testing.assert_array_equal(calibrated, agent.predict_proba(X.numpy()))
 
 
 def test_a_tenth_of_every_class_is_held_out(world: World):

@@ -18,7 +18,7 @@ from cual import storage
 from cual.data.labels import ClassNames, read_labels
 from cual.data.pool import Pool, as_features, check_width, chunks, encoder_of
 from cual.errors import BadOption, TooFewSamples, WrongEncoder
-from cual.heads import Calibrates, Head, LearnsOnce, Lesson, Samples, Steps, Whitens
+from cual.heads import Calibrates, Head, LearnsOnce, Lesson, Samples, Steps, Whitens, likeliest_factor
 from cual.held_out import held_out_of_accepted, held_out_of_first
 from cual.learners import Accepted, Detector, ModelsClasses, SeesTogether, in_lessons, long_term_lesson
 from cual.loop.adaptation import Adaptation
@@ -28,7 +28,7 @@ from cual.registry import options_of
 from cual.replay import Replay
 from cual.seeds import generator
 from cual.types import AnyArray, ArrayLike, FloatArray, IntArray, Progress, Row
-from cual.uncertainty import ClassModel, Threshold, warn_about
+from cual.uncertainty import ClassModel, Threshold, at_rate, warn_about
 
 ANCHOR = 12.0
 """Samples of a class in a new look that weigh half as much as each look before: fewer are hardly sure."""
@@ -299,6 +299,24 @@ class Agent:
         """Factor on logits; a head that is not on the scale of probabilities finds it on what is held out."""
         return self.head.sureness(self.validation) if isinstance(self.head, Calibrates) else 1.0
 
+    def calibrated(self, X: ArrayLike) -> FloatArray | None:
+        """Class probabilities (n, classes) under the one factor on logits that fits the validation set best.
+
+        The probabilities of a head that `Calibrates` itself are that already; others are often too sure. None
+        where there is no validation set.
+        """
+        sureness = self._temperature
+        return None if sureness is None else torch.softmax(sureness * self._logits(X), dim=1).cpu().numpy()
+
+    @cached_property
+    def _temperature(self) -> float | None:
+        """Factor on logits under which labels of the validation set are likeliest: one over the temperature."""
+        if not len(self.validation):
+            return None
+        if isinstance(self.head, Calibrates):
+            return self._sureness
+        return likeliest_factor(self.head.logits(self.validation.X), self.validation.y)
+
     def novelty(self, X: ArrayLike) -> FloatArray:
         """How novel each sample looks to the method, one by one; above `threshold` is probably novel."""
         features = self._features(X)
@@ -338,6 +356,18 @@ class Agent:
     def threshold(self) -> Threshold:
         """Above which `novelty` speaks for a class that is not known; from the validation set."""
         return self._detector.threshold
+
+    def threshold_at(self, false_alarms: float) -> Threshold:
+        """Above which a share `false_alarms` of known samples lies, in `novelty`; from the validation set.
+
+        A rate below one in so many validation samples as there are, plus one, cannot be told: then it is their
+        highest score.
+        """
+        return at_rate(self._known_novelty, check.number("false_alarms", false_alarms, 0, 1))
+
+    @cached_property
+    def _known_novelty(self) -> Tensor:
+        return torch.from_numpy(self.novelty(self.validation.X))
 
     @cached_property
     def _detector(self) -> Detector:

@@ -7,7 +7,7 @@ import torch
 from cual import Agent
 from cual.errors import TooFewSamples
 from cual.heads import Whitens
-from cual.learners.prototypes.space import at_rate
+from cual.uncertainty import at_rate
 from worlds import World, make_world
 
 
@@ -86,3 +86,26 @@ def test_other_methods_say_the_same_together(world: World) -> None:
     scores, threshold = agent.novelty_together(world.pool)
     np.testing.assert_array_equal(scores, agent.novelty(world.pool))
     assert threshold == agent.threshold
+
+
+def test_together_the_rate_of_false_alarms_is_kept_too() -> None:
+    """Validation samples are seen in the company of the pool, so known ones of the pool are like them."""
+    world = make_world(novel=("owl",), old=400, seed=3)
+    old, novel = known_and_novel(world)
+    rows = np.random.default_rng(0).permutation(len(old))
+    names = np.array([name for name in world.truth.values() if name != "owl"])
+    first, fresh = rows[:400], rows[400:]
+    for rate in (0.05, 0.2):
+        options = {"method": "cual-plus", "learner": {"false_alarms": rate}, "validation_share": 0.4}
+        agent = Agent.fit(old[first], names[first], **options)
+        scores, threshold = agent.novelty_together(np.concatenate([old[fresh], novel]))
+        assert abs((scores[: len(fresh)] > threshold.value).mean() - rate) < 0.06
+        assert (scores[len(fresh) :] > threshold.value).mean() > 0.9
+
+
+def test_a_pool_that_is_too_large_to_copy_is_compared_from_outside(world: World) -> None:
+    small, large = (world.agent(method="cual-plus", learner={"keep_bytes": n}) for n in (2**28, 2**10))
+    (here, _), (outside, threshold) = (agent.novelty_together(world.pool) for agent in (small, large))
+    assert len(here) == len(outside) == len(world.pool)
+    assert np.corrcoef(here, outside)[0, 1] > 0.8
+    assert np.isfinite(threshold.value)

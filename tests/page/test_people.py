@@ -268,3 +268,24 @@ def _png(seed: int) -> bytes:
     held = io.BytesIO()
     Image.new("RGB", (12, 12), (40 * seed, 90, 120)).save(held, "PNG")
     return held.getvalue()
+
+
+def test_an_administrator_sets_the_rate_of_false_alarms(service: Any, window: Callable[..., Any]) -> None:
+    seen = window(service.person("Ivo", "admin"))
+    seen.open("/agents/1")
+    card = seen.page.locator("[data-false-alarms]")
+    assert "the method's own threshold" in card.inner_text()
+    field = card.get_by_label("Known samples taken for unknown, %")
+    assert field.input_value() == "5"
+    field.fill("1")
+    card.get_by_role("button", name="Save").press("Enter")
+    seen.wait(
+        "() => document.querySelector('[data-false-alarms]')?.innerText.includes('may call 1 % of known')"
+    )
+    assert service.call("GET", "/agents/1")["false_alarms"] == 0.01
+    card.get_by_role("button", name="Back to the method's own").press("Enter")
+    seen.wait("() => document.querySelector('[data-false-alarms]')?.innerText.includes('own threshold')")
+    assert service.call("GET", "/agents/1")["false_alarms"] is None
+    looking = window(service.person("Emil", "reader"))
+    looking.open("/agents/1")
+    assert looking.page.locator("[data-false-alarms]").get_by_role("button").count() == 0

@@ -194,7 +194,7 @@ def test_pools_and_agents_are_uploaded(admin: Client, here: Site, tmp_path: Path
 
 
 def test_many_rows_are_sent_in_parts(admin: Client, here: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cual.client._CHUNK", 1000)
+    monkeypatch.setattr("cual.client.samples._CHUNK", 1000)
     X = here.service.world.pool
     assert admin.predict(1, X).tolist() == here.service.workspace.load_agent(1).predict(X).tolist()
 

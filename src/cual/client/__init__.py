@@ -16,8 +16,18 @@ import numpy.typing as npt
 
 from cual.client.adaptation import RemoteAdaptation, export
 from cual.client.connection import Connection, ServiceError, until
-from cual.client.records import Label, RemoteAgent, RemotePool, RemoteQuery, RemoteState, id_of, read
-from cual.errors import BadFeatures, TooLarge
+from cual.client.records import (
+    Label,
+    RemoteAgent,
+    RemotePool,
+    RemoteQuery,
+    RemoteState,
+    RemoteVerdict,
+    id_of,
+    read,
+)
+from cual.client.samples import Samples, in_parts, told_of, whole
+from cual.errors import BadFeatures
 
 __all__ = [
     "Client",
@@ -26,11 +36,11 @@ __all__ = [
     "RemotePool",
     "RemoteQuery",
     "RemoteState",
+    "RemoteVerdict",
     "ServiceError",
 ]
 
 Array = npt.NDArray[Any]
-_CHUNK = 8 * 2**20  # bytes of features in one request
 
 
 class Client(Connection):
@@ -125,43 +135,69 @@ class Client(Connection):
         """Make another version the current one."""
         return read(RemoteAgent, self.post(f"/api/agents/{id_of(agent)}/roll-back", json={"version": version}))
 
-    def predict(self, agent: int | RemoteAgent, X: npt.ArrayLike, version: int | None = None) -> Array:
-        """The class of each sample, by name."""
-        parts = self._compute(agent, "predict", X, version)
-        return np.array([label for part in parts for label in part["labels"]])
+    def set_false_alarms(self, agent: int | RemoteAgent, share: float | None) -> RemoteAgent:
+        """Say which share of known samples may be called unlike anything known; None for the method's own."""
+        told = self._send("PUT", f"/api/agents/{id_of(agent)}/false-alarms", json={"share": share})
+        return read(RemoteAgent, told.json())
 
-    def predict_proba(self, agent: int | RemoteAgent, X: npt.ArrayLike, version: int | None = None) -> Array:
+    def predict(self, agent: int | RemoteAgent, X: Samples, version: int | None = None) -> Array:
+        """The class of each sample, by name.
+
+        Parameters
+        ----------
+        X
+            Features (n, width); or a list of pictures, each a `pathlib.Path` or the bytes of a file; or a list
+            of texts. Pictures and texts are encoded by the agent's encoder, over there.
+        """
+        parts = self._compute(agent, "predict", X, version, verdicts=False)
+        return np.array(whole(parts, "labels"))
+
+    def predict_proba(self, agent: int | RemoteAgent, X: Samples, version: int | None = None) -> Array:
         """Class probabilities (n, classes), columns in the order of the agent's classes."""
         parts = self._compute(agent, "probabilities", X, version)
-        return np.array([row for part in parts for row in part["probabilities"]], dtype=np.float32)
+        return np.array(whole(parts, "probabilities"), dtype=np.float32)
 
-    def novelty(self, agent: int | RemoteAgent, X: npt.ArrayLike, version: int | None = None) -> Array:
+    def novelty(self, agent: int | RemoteAgent, X: Samples, version: int | None = None) -> Array:
         """How far each sample lies from everything known."""
         parts = self._compute(agent, "novelty", X, version)
-        return np.array([score for part in parts for score in part["scores"]], dtype=np.float32)
+        return np.array(whole(parts, "scores"), dtype=np.float32)
+
+    def verdicts(
+        self,
+        agent: int | RemoteAgent,
+        X: Samples,
+        version: int | None = None,
+        false_alarms: float | None = None,
+    ) -> list[RemoteVerdict]:
+        """All that is said of each sample: class, probabilities, and whether it is like anything known.
+
+        A picture or text that cannot be encoded has only an `error`, where `predict` and `novelty` raise it.
+
+        Parameters
+        ----------
+        false_alarms
+            Share of known samples that may be called unlike anything known, if not the agent's.
+        """
+        asked = {} if false_alarms is None else {"false_alarms": false_alarms}
+        return [
+            verdict
+            for part in self._compute(agent, "predict", X, version, **asked)
+            for verdict in told_of(part)
+        ]
 
     def _compute(
-        self, agent: int | RemoteAgent, what: str, X: npt.ArrayLike, version: int | None
+        self, agent: int | RemoteAgent, what: str, X: Samples, version: int | None, **asked: Any
     ) -> list[dict[str, Any]]:
-        features = np.asarray(X)
-        if features.ndim != 2 or not features.size:
-            raise BadFeatures(f"X has the shape {features.shape}; features are a table (samples, width)")
-        step = max(1, _CHUNK // max(1, features[:1].nbytes))
+        url = f"/api/agents/{id_of(agent)}/{what}"
+
+        def send(body: dict[str, Any]) -> dict[str, Any]:
+            # all parts from the same version, whatever happens meanwhile
+            at = answers[0]["version"] if answers else version
+            return self.post(url, params=asked if at is None else {**asked, "version": at}, **body)
+
         answers: list[dict[str, Any]] = []
-        url, kind, start = f"/api/agents/{id_of(agent)}/{what}", {"Content-Type": "application/x-npy"}, 0
-        while start < len(features):
-            asked = {} if version is None else {"version": version}
-            body = _npy(features[start : start + step])
-            try:
-                answers.append(self.post(url, params=asked, content=body, headers=kind))
-            except TooLarge:
-                # how many rows are taken at a time depends on the agent; the service knows
-                if step == 1:
-                    raise
-                step = max(1, min(step, len(features)) // 2)
-                continue
-            start += step
-            version = answers[0]["version"]  # the next part from the same one, whatever happens meanwhile
+        for answer in in_parts(X, send):
+            answers.append(answer)
         return answers
 
     # -- pools -------------------------------------------------------------------------------------------------

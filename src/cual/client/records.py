@@ -20,6 +20,24 @@ class RemoteAgent:
     width: int
     state: Literal["preparing", "ready", "failed", "removed"] = "ready"
     error: str | None = None
+    false_alarms: float | None = None
+    """Share of known samples that may be called unlike anything known; None for the method's own threshold."""
+
+
+@dataclass(frozen=True)
+class RemoteVerdict:
+    """What a service says of one sample; only `error` of one that cannot be encoded."""
+
+    label: Label | None
+    probability: float | None
+    calibrated: float | None
+    """The same, as likely as labels of the agent's validation set were."""
+    verdict: Literal["known", "unsure", "unlike anything known"] | None
+    score: float | None
+    """How novel it looks; above the threshold it is unlike anything known."""
+    threshold: float | None
+    version: int
+    error: str | None = None
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from cual.heads.base import (
     Whitens,
     heads,
 )
+from cual.heads.calibration import likeliest_factor
 from cual.heads.ccic import CCIC
 from cual.heads.linear import Linear
 from cual.heads.mlp import MLP
@@ -37,4 +38,5 @@ __all__ = [
     "TakesUnlabelled",
     "Whitens",
     "heads",
+    "likeliest_factor",
 ]

@@ -16,6 +16,7 @@ from torch import Tensor
 from cual import options as check
 from cual.errors import BadFeatures, BadLabels, BadOption, TooFewSamples
 from cual.heads.base import TOGETHER, Lesson, Samples, Steps, heads
+from cual.heads.calibration import likeliest_factor
 
 CHUNK = TOGETHER  # rows that are held in float64 at once
 BLOCK = 256  # columns: T is symmetric, so only blocks on and below its diagonal are computed
@@ -319,10 +320,7 @@ class Ridge:
         """
         if not len(held_out):
             return 1.0
-        logits = self.logits(held_out.X)
-        factors = 2.0 ** torch.linspace(-12, 0, 49)
-        losses = [float(F.cross_entropy(float(f) * logits, held_out.y)) for f in factors]
-        return float(factors[int(np.argmin(losses))])
+        return likeliest_factor(self.logits(held_out.X), held_out.y, highest=0)
 
     def shrunk(self, by: float) -> Self:
         """The same sums under another ridge."""

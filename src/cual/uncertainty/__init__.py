@@ -14,7 +14,7 @@ from cual.uncertainty.base import (
 from cual.uncertainty.fre import FRE
 from cual.uncertainty.knn import KNN, ClassSamples
 from cual.uncertainty.mahalanobis import Mahalanobis
-from cual.uncertainty.scores import Threshold, Zone, s0, si, t_inner, zones
+from cual.uncertainty.scores import Threshold, Zone, at_rate, s0, si, t_inner, zones
 from cual.uncertainty.subspace import ClassSubspace
 
 import_all(__name__, __path__)
@@ -32,6 +32,7 @@ __all__ = [
     "Uncertainty",
     "Warns",
     "Zone",
+    "at_rate",
     "nearest_of",
     "s0",
     "si",

@@ -1,5 +1,6 @@
 """From distances to scores, threshold and zones: S⁰, Sⁱ, T_inner. Pure functions, no distances."""
 
+import math
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -19,7 +20,7 @@ class Zone(IntEnum):
 
 @dataclass(frozen=True)
 class Threshold:
-    """T_inner and the validation scores' mean and standard deviation that it was made of."""
+    """T_inner, or a threshold at a rate, and the validation scores' mean and standard deviation behind it."""
 
     value: float
     mean: float
@@ -77,6 +78,23 @@ def t_inner(validation: Tensor, stds: float = 2.0) -> Threshold:
         raise TooFewSamples("T_inner needs at least one validation sample, and there is none")
     std, mean = torch.std_mean(validation.double(), correction=0)
     return Threshold(float(mean + stds * std), float(mean), float(std))
+
+
+def at_rate(validation: Tensor, rate: float) -> Threshold:
+    """The score that a share `rate` of known samples exceeds at most, as far as so many of them can tell.
+
+    Of n validation samples it is the ⌈(n + 1)(1 − rate)⌉-th lowest score, so that a fresh known sample lies
+    above it with a chance of `rate` at most; where that would be one more than there are, the highest.
+
+    >>> at_rate(torch.arange(100.0), 0.05).value
+    95.0
+    """
+    n = len(validation)
+    if not n:
+        raise TooFewSamples("the agent holds no validation samples, so that nobody can say what looks novel")
+    place = min(n, math.ceil((n + 1) * (1 - rate)))
+    value = float(validation.sort().values[place - 1])
+    return Threshold(value, float(validation.mean()), float(validation.std(correction=0)))
 
 
 def zones(scores: Tensor, threshold: Threshold) -> Tensor:

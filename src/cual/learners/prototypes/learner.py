@@ -19,9 +19,9 @@ from cual.learners.prototypes.calibration import Sureness, measured, outcomes, w
 from cual.learners.prototypes.competition import ClassPrototypes, Competition, Rules, novel_classes
 from cual.learners.prototypes.drift import drift_size
 from cual.learners.prototypes.options import PrototypeOptions
-from cual.learners.prototypes.space import KnownSpace, Seen, Space, at_rate, joined
+from cual.learners.prototypes.space import KnownSpace, Scale, Seen, Space, joined
 from cual.types import AnyArray, BoolArray, FloatArray, IntArray
-from cual.uncertainty import Threshold
+from cual.uncertainty import Threshold, at_rate
 
 EVEN = Threshold(value=0.5, mean=0.0, std=0.2)
 """Where old and novel classes hold the same share of a sample, and how far around that is ambiguous."""
@@ -51,9 +51,20 @@ class Prototypes(PrototypeOptions):
         return KnownSpace(whitening(agent), agent, self)
 
     def novelty_together(self, agent: Knowledge, pool: Pool) -> tuple[Tensor, Threshold]:
-        """Novelty of samples that are looked at together: novel ones have each other for neighbours."""
-        space = Space(whitening(agent), agent, pool, self)
-        return space.novelty_of_pool(), at_rate(space.novelty_of_validation(), self.false_alarms)
+        """Novelty of samples that are looked at together: novel ones have each other for neighbours.
+
+        The validation samples are looked at in the same company, as if they had arrived too: only so does the
+        rate of false alarms on them hold for known samples of the pool. A pool too large for `keep_bytes` is
+        compared with them as they look from outside, where somewhat more known samples lie above.
+        """
+        n, held_out = len(pool), agent.validation.X
+        if 4 * pool.width * (n + len(held_out)) > self.keep_bytes:
+            space = Space(whitening(agent), agent, pool, self)
+            return space.novelty_of_pool(), at_rate(space.novelty_of_validation(), self.false_alarms)
+        company = Pool(torch.cat([pool.take(np.arange(n), agent.device), held_out.float()]))
+        novelty = Space(whitening(agent), agent, company, self).novelty_of_pool()
+        novelty = Scale.of(novelty[n:]).deviations(novelty)
+        return novelty[:n], at_rate(novelty[n:], self.false_alarms)
 
 
 def whitening(agent: Knowledge) -> Whitens:

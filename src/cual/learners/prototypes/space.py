@@ -3,7 +3,6 @@
 Here is measured; what the measures make of a sample is decided in `competition`.
 """
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -14,7 +13,6 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
 from cual.data.pool import Pool, chunks
-from cual.errors import TooFewSamples
 from cual.heads import Whitens
 from cual.learners.base import Knowledge
 from cual.learners.prototypes.drift import Moved, shared_shift
@@ -23,7 +21,7 @@ from cual.learners.prototypes.options import PrototypeOptions
 from cual.learners.prototypes.search import most_alike
 from cual.seeds import generator
 from cual.types import IntArray
-from cual.uncertainty import Threshold
+from cual.uncertainty import Threshold, at_rate
 
 T = TypeVar("T")
 
@@ -307,20 +305,6 @@ class Space:
 
     def novelty_of_validation(self) -> Tensor:
         return self.anchors_and_validation.strange[len(self.anchors) :]
-
-
-def at_rate(validation: Tensor, rate: float) -> Threshold:
-    """The score that a share `rate` of known samples exceeds at most, as far as so many of them can tell.
-
-    >>> at_rate(torch.arange(100.0), 0.05).value
-    95.0
-    """
-    n = len(validation)
-    if not n:
-        raise TooFewSamples("the agent holds no validation samples, so that nobody can say what looks novel")
-    place = min(n, math.ceil((n + 1) * (1 - rate)))
-    value = float(validation.sort().values[place - 1])
-    return Threshold(value, float(validation.mean()), float(validation.std(correction=0)))
 
 
 def _room_on(device: torch.device, keep_bytes: int) -> int:

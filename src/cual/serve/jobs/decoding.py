@@ -5,6 +5,7 @@ What comes back is bytes of a length that is known, or checked: a decoder has se
 """
 
 import json
+import math
 import os
 import queue
 import signal
@@ -44,10 +45,21 @@ class DecodeLimits:
 
 
 class Decoders:
-    """Some processes that decode, begun when they are needed. For several threads; use with `with`."""
+    """Some processes that decode, begun when they are needed. For several threads; use with `with`.
 
-    def __init__(self, number: int = 1, limits: DecodeLimits | None = None) -> None:
+    Parameters
+    ----------
+    number, limits
+        How many at once, and what one picture may take.
+    most_ended
+        Decoders that pictures may end before no more are decoded; None for no end, where people take turns.
+    """
+
+    def __init__(
+        self, number: int = 1, limits: DecodeLimits | None = None, most_ended: int | None = MOST_ENDED
+    ) -> None:
         self._limits = limits or DecodeLimits()
+        self._most_ended = math.inf if most_ended is None else most_ended
         self._free: queue.SimpleQueue[_Decoder | None] = queue.SimpleQueue()
         for _ in range(number):
             self._free.put(None)
@@ -68,7 +80,7 @@ class Decoders:
         """Raise what was wrong with more than a picture: then those that were not decoded are not to blame."""
         if self._trouble is not None:
             raise self._trouble
-        if self._ended >= MOST_ENDED:
+        if self._ended >= self._most_ended:
             raise BadFile(
                 f"{self._ended} pictures took longer than {self._limits.seconds:g} seconds to decode or ended "
                 "whatever decoded them; leave out such pictures"
@@ -102,7 +114,7 @@ class Decoders:
         """The size of a picture and what was made of it; asked twice if a decoder dies for no known reason."""
         request = {"do": do, "shorter": shorter, "input": None if given is None else asdict(given)}
         for last in (False, True):
-            if self._ended >= MOST_ENDED:
+            if self._ended >= self._most_ended:
                 raise BadImage("not decoded, for too many before it ended their decoder")
             decoder = self._free.get()
             try:

@@ -154,12 +154,12 @@ def encode(
     ]
 
 
-def encoder_of(fingerprint: str, progress: Progress) -> "Encoder":
+def encoder_of(fingerprint: str, progress: Progress, threads: int | None = 1) -> "Encoder":
     """The encoder that an agent learned with, if it is one that the service runs."""
     from cual.encoders.base import Setup, trusted
 
     try:
-        return trusted(fingerprint, None, Setup(threads=1, progress=progress))
+        return trusted(fingerprint, None, Setup(threads=threads, progress=progress))
     except NotAllowed:  # what it says is for whoever can name an encoder, which nobody can here
         raise BadOption(
             f"the agent's encoder {fingerprint} is not one that the service runs; encode with `cual embed` "

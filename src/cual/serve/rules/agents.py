@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
 from cual.agent import Agent
-from cual.errors import Conflict
+from cual.errors import BadOption, Conflict
 from cual.loop.evidence import Estimate, known
 from cual.serve.rules import audit, jobs
 from cual.serve.rules.checks import check_name, needs
@@ -21,6 +21,8 @@ from cual.types import Label
 
 KEPT = 4
 """Agents that are kept in memory."""
+LEAST_RATE, MOST_RATE = 0.001, 0.5
+"""Between these lies the share of known samples that may be taken for unlike anything known."""
 _NOT_READY = {
     "preparing": "is still being made; wait until it is ready",
     "failed": "could not be made; try again, or delete it",
@@ -114,6 +116,19 @@ def roll_back(home: Home, agent: int, version: int, person: Person) -> AgentReco
         if before != version:
             connection.execute(sa.update(db.agents).where(db.agents.c.id == agent).values(current=version))
             audit.write(connection, person, "roll back", "agent", agent, version=version, before=before)
+    return one(home, agent)
+
+
+def set_false_alarms(home: Home, agent: int, share: float | None, person: Person) -> AgentRecord:
+    """Say how many known samples may be called unlike anything known; None for the method's own threshold."""
+    needs(person, Role.admin)
+    if share is not None and not LEAST_RATE <= share <= MOST_RATE:
+        raise BadOption(f"the share of false alarms lies between {LEAST_RATE} and {MOST_RATE}, but is {share}")
+    with home.database.writing() as connection:
+        before = ready(connection, agent, stays=True).false_alarms
+        if before != share:
+            connection.execute(sa.update(db.agents).where(db.agents.c.id == agent).values(false_alarms=share))
+            audit.write(connection, person, "set false alarms", "agent", agent, share=share, before=before)
     return one(home, agent)
 
 
@@ -212,7 +227,18 @@ def _current() -> sa.Select[Any]:
 
 
 def _agent(connection: Connection, row: Row[Any]) -> AgentRecord:
-    names = ("id", "name", "method", "encoder", "width", "created_at", "state", "error", "skipped")
+    names = (
+        "id",
+        "name",
+        "method",
+        "encoder",
+        "width",
+        "created_at",
+        "state",
+        "error",
+        "skipped",
+        "false_alarms",
+    )
     progress = jobs.progress_for(connection, db.jobs.c.agent == row.id) if row.state == "preparing" else None
     return AgentRecord(
         version=row.current,

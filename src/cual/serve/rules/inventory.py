@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from cual.serve.rules import founding, pace, removing
+from cual.serve.rules import agents, founding, pace, removing
 from cual.serve.rules.records import AgentRecord, DependentsRecord, Person, PoolRecord
 from cual.serve.rules.sources import TableColumns
 from cual.serve.storage.home import Home
@@ -53,6 +53,10 @@ class OfInventory:
 
     def rename_agent(self, agent: int, name: str, person: Person) -> AgentRecord:
         return removing.rename_agent(self.home, agent, name, person)
+
+    def set_false_alarms(self, agent: int, share: float | None, person: Person) -> AgentRecord:
+        """Say which share of known samples may be called unlike anything known; None for the method's own."""
+        return agents.set_false_alarms(self.home, agent, share, person)
 
     def rename_pool(self, pool: int, name: str, person: Person) -> PoolRecord:
         return removing.rename_pool(self.home, pool, name, person)

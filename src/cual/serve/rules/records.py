@@ -88,6 +88,9 @@ class AgentRecord:
     progress: JobProgress | None = None
     skipped: int = 0
     """Labelled items that could not be read; `Workspace.skipped_of_agent` lists them."""
+    false_alarms: float | None = None
+    """The share of known samples that may be called unlike anything known, as it was set; None for the method's
+    own threshold (`Agent.threshold`; 5 % for cual-plus)."""
 
 
 @dataclass(frozen=True)

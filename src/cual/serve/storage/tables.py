@@ -107,6 +107,7 @@ agents = sa.Table(
     Column("error", Text),
     Column("source", Json),  # none: it came as a file
     Column("skipped", Integer, nullable=False, default=0),
+    Column("false_alarms", Double),  # none: the method's own threshold
     _made(),
     sqlite_autoincrement=True,
 )

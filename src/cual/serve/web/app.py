@@ -32,6 +32,7 @@ from cual.serve.web.api import (
 )
 from cual.serve.web.api.common import add_error_handlers
 from cual.serve.web.observing import Metrics, Observe
+from cual.serve.web.predictions.encoding import Encodings
 from cual.serve.web.predictions.places import Places
 from cual.serve.web.predictions.predicting import Predictor, Shape
 from cual.serve.web.security.attempts import Attempts
@@ -68,9 +69,12 @@ def create_app(
         settings.limits,
     )
 
+    encodings = Encodings(metrics.encoded.inc, metrics.encoder_stopped.inc)
+
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         yield
+        encodings.close()
         predictor.close()
 
     app = FastAPI(
@@ -88,6 +92,7 @@ def create_app(
     app.state.workspace, app.state.settings, app.state.accounts = workspace, settings, accounts
     app.state.attempts, app.state.cookies, app.state.metrics = attempts, cookies, metrics
     app.state.predictor, app.state.places = predictor, Places(settings.limits)
+    app.state.encodings = encodings
     app.state.exports = exports.UnderWay()
     app.state.worker_alive = worker_alive
     add_error_handlers(app)
@@ -111,14 +116,14 @@ def create_app(
 def _shape(workspace: Workspace, agent: int, version: int | None) -> Shape:
     """Of a version of an agent, of the current one by default; without loading it."""
     a, v = db.agents.c, db.versions.c
-    columns: list[sa.Column[Any]] = [v.number, a.width, v.classes]
+    columns: list[sa.Column[Any]] = [v.number, a.width, v.classes, a.false_alarms]
     asked = sa.select(*columns).join_from(db.versions, db.agents, v.agent == a.id)
     asked = asked.where(a.id == agent, v.number == (a.current if version is None else version))
     name = f"agent {agent}" if version is None else f"version {version} of agent {agent}"
     with workspace.database.reading() as link:
         ready(link, agent)
         row = one_row(link, asked, name)
-    return Shape(row.number, row.width, len(row.classes))
+    return Shape(row.number, row.width, len(row.classes), row.false_alarms)
 
 
 def _no_such_route(request: Request) -> None:

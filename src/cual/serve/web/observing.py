@@ -46,6 +46,12 @@ class Metrics:
         self.predictions_stopped = Counter(
             "cual_predictions_stopped", "Times that their thread has died.", registry=self._registry
         )
+        self.encoded = Counter(
+            "cual_encoded_rows", "Pictures and texts encoded while somebody waited.", registry=self._registry
+        )
+        self.encoder_stopped = Counter(
+            "cual_encoder_stopped", "Times that the process which encodes has died.", registry=self._registry
+        )
         self._registry.register(_Counts(database, worker_alive))
 
     def text(self) -> bytes:

@@ -19,9 +19,14 @@ class Limits:
     json: int = 4 * MIB
     """Body of an ordinary request."""
     predict: int = 64 * MIB
-    """Features in a .npy body."""
+    """Features in a .npy body; pictures, in one file or a form."""
     predict_json: int = 4 * MIB
     """Features in JSON, which take up to 13 times as much while they are read, and keep everybody waiting."""
+    pictures: int = 256
+    """Files of one request for predictions."""
+    texts: int = 1024
+    """Texts of one request for predictions, of so many characters each:"""
+    text: int = 100_000
     numbers: int = 2**24
     """Features of one request for predictions: rows × width."""
     answers: int = 2**22

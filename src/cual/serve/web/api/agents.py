@@ -10,6 +10,7 @@ from pydantic import Field, StrictInt
 
 from cual.agent import Agent
 from cual.errors import CualError, DamagedFile, ForeignFile, NewerFormat
+from cual.serve.rules.agents import LEAST_RATE, MOST_RATE
 from cual.serve.rules.records import AgentRecord, DependentsRecord, VersionRecord
 from cual.serve.rules.sources import TableColumns
 from cual.serve.web import uploads
@@ -66,6 +67,11 @@ class LabelledPath(LabelledData):
 
 class RollBack(Body):
     version: Annotated[StrictInt, Field(ge=0, le=LARGEST_ID)]
+
+
+class FalseAlarms(Body):
+    share: Annotated[float, Field(ge=LEAST_RATE, le=MOST_RATE, allow_inf_nan=False)] | None
+    """null for the method's own threshold."""
 
 
 @router.get("", responses=problems())
@@ -144,6 +150,12 @@ def roll_back(person: Admin, workspace: InWorkspace, id: Id, to: RollBack) -> Ag
     """Make another version the current one. Nothing is deleted."""
     workspace.roll_back(id, to.version, person)
     return workspace.agent(id)
+
+
+@router.put("/{id}/false-alarms", responses=problems(404, 409))
+def set_false_alarms(person: Admin, workspace: InWorkspace, id: Id, new: FalseAlarms) -> AgentRecord:
+    """Say which share of known samples may be called unlike anything known, from the next prediction on."""
+    return workspace.set_false_alarms(id, new.share, person)
 
 
 def _load(file: Path) -> Agent:

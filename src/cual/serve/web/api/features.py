@@ -1,4 +1,7 @@
-"""Features in the body of a request, as JSON or .npy: read as they arrive, refused as soon as possible."""
+"""Features in the body of a request, as JSON or .npy: read as they arrive, refused as soon as possible.
+
+Texts come as JSON too; what becomes of them and of pictures is in `raw`.
+"""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -10,8 +13,9 @@ from pydantic_core import from_json
 
 from cual.errors import BadFeatures, ForeignFile, TooLarge
 from cual.serve.web import arrays
+from cual.serve.web.api import raw
 from cual.serve.web.predictions.heavy import run_heavy
-from cual.serve.web.predictions.predicting import check_table
+from cual.serve.web.predictions.outcomes import check_table
 from cual.serve.web.settings import MIB, Limits
 from cual.types import AnyArray
 
@@ -27,18 +31,22 @@ _NUMBERS_AT_ONCE = 2**16  # no other thread runs while lists become an array
 def memory(request: Request, limits: Limits) -> int:
     """Bytes that reading a request takes at most."""
     limit, cost = (limits.predict_json, JSON_COST) if _is_json(request) else (limits.predict, 1)
+    if raw.is_raw(request):
+        cost = raw.COST
     length = _length(request)
     return cost * (limit if length is None else min(limit, length))
 
 
-async def read(request: Request, limits: Limits, check: Callable[[int, int], None]) -> AnyArray:
-    """The samples of a request.
+async def read(request: Request, limits: Limits, check: Callable[[int, int], None]) -> AnyArray | raw.Raw:
+    """The samples of a request: features, or texts that are yet to be encoded.
 
     `check` is told rows and width of a large .npy before its numbers are taken, and refuses them where there
     are too many; it may take its time.
     """
     if _is_json(request):
         body = await _json_body(request, limits.predict_json)
+        if raw.holds_texts(body):
+            return await run_heavy(raw.read_texts, body, limits)
         return read_json(body) if len(body) <= _INLINE else await run_heavy(read_json, body)
     return arrays.read_npy(await _npy_body(request, check))
 

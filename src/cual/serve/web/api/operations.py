@@ -16,6 +16,7 @@ from cual.serve.rules.records import JobRecord, Role
 from cual.serve.rules.workspace import Workspace
 from cual.serve.web.api.common import Admin, Id, InPredictor, InSettings, InWorkspace, Reader, problems
 from cual.serve.web.observing import Metrics
+from cual.serve.web.predictions.encoding import Encodings
 from cual.serve.web.security.middleware import CLIENT
 from cual.serve.web.security.visitors import allowed, person_of
 from cual.serve.web.settings import is_loopback
@@ -34,6 +35,8 @@ class Health:
     version: str
     predictions: Literal["failing"] | None = None
     """Only there while they are not computed."""
+    encoder: Literal["failing"] | None = None
+    """Only there while the process that encodes pictures and texts has died and is not replaced."""
 
 
 @router.get(
@@ -42,10 +45,12 @@ class Health:
     responses={503: {"model": Health, "description": "It cannot"}},
 )
 def health(request: Request, response: Response, workspace: InWorkspace, predictor: InPredictor) -> Health:
-    """Whether the database answers, the worker lives and predictions are computed; 503 if not."""
+    """Whether database, worker, predictions and what encodes pictures and texts work; 503 if not."""
     database = "ok" if _database_answers(workspace) else "failing"
     alive, predicts = request.app.state.worker_alive(), predictor.working()
-    good = alive and predicts and database == "ok"
+    encodings: Encodings = request.app.state.encodings
+    encodes = encodings.working()
+    good = alive and predicts and encodes and database == "ok"
     response.status_code = 200 if good else 503
     return Health(
         "ok" if good else "failing",
@@ -53,6 +58,7 @@ def health(request: Request, response: Response, workspace: InWorkspace, predict
         "alive" if alive else "dead",
         cual.__version__,
         None if predicts else "failing",
+        None if encodes else "failing",
     )
 
 

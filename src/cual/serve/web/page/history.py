@@ -10,6 +10,7 @@ from cual.serve.rules.records import AdaptationRecord, AgentRecord, Role, Versio
 from cual.serve.rules.sentences import said
 from cual.serve.web.page.elements import El, button, link
 from cual.serve.web.page.export import available_formats, export_card
+from cual.serve.web.page.false_alarms import false_alarms_card
 from cual.serve.web.page.frame import frame
 from cual.serve.web.page.help import confirmed
 from cual.serve.web.page.routes import page
@@ -82,6 +83,7 @@ class History:
             with El("section", classes="card", aria_label=tr("Versions")):
                 El("h2", tr("Versions"))
                 self._table(versions)
+            false_alarms_card(self._viewer, agent)
             if len(versions) > 1 or going:
                 export_card(f"/api/agents/{self._id}/labels", available_formats(), columns)
             if going:

@@ -1,15 +1,15 @@
 """Predictions for production use: computed in one thread, block by block, for all who wait.
 
-Who comes next is in `queueing`, reading and writing of HTTP in `cual.serve.web.api.predictions`.
+What is computed is in `outcomes`, who comes next in `queueing`, reading and writing of HTTP in
+`cual.serve.web.api.predictions`.
 """
 
 import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,22 @@ import torch
 
 from cual.agent import Agent
 from cual.data.pool import check_finite, check_width
-from cual.errors import BadFeatures, PredictionsStopped, TooLarge
+from cual.errors import PredictionsStopped
+from cual.serve.web.predictions.outcomes import (
+    Judgements,
+    Novelties,
+    Outcome,
+    Predictions,
+    Shape,
+    check_table,
+    kept,
+    numbers_of,
+    numbers_per_row,
+    too_many_rows,
+)
 from cual.serve.web.predictions.queueing import Kind, Pace, Piece, Queue, Request
 from cual.serve.web.settings import Limits
-from cual.types import AnyArray, FloatArray, Label
+from cual.types import AnyArray
 
 log = logging.getLogger(__name__)
 WAIT = 0.002
@@ -34,34 +46,7 @@ _END_SECONDS = 10.0
 _STOPPED = "predictions are not being computed at the moment; try again"
 
 
-@dataclass(frozen=True)
-class Predictions:
-    """What one request gets: of the version that computed it."""
-
-    version: int
-    classes: list[Label]
-    probabilities: FloatArray
-    """(n, classes)"""
-
-
-@dataclass(frozen=True)
-class Novelties:
-    version: int
-    threshold: float
-    scores: FloatArray
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What is known of an agent's version before it is loaded."""
-
-    version: int
-    width: int
-    classes: int
-
-
 Charge = Callable[[int], None]
-Outcome = Predictions | Novelties | Exception
 
 
 class Predictor:
@@ -138,13 +123,32 @@ class Predictor:
         X: AnyArray,
         person: int = 0,
         charge: Charge = lambda memory: None,
+        false_alarms: float | None = None,
     ) -> Novelties:
-        """Scores, and what they are compared with."""
-        return await self._ask("novelty", agent, version, X, person, charge)
+        """Scores, and what they are compared with; `false_alarms` is a rate other than the agent's."""
+        return await self._ask("novelty", agent, version, X, person, charge, false_alarms)
+
+    async def judge(
+        self,
+        agent: int,
+        version: int | None,
+        X: AnyArray,
+        person: int = 0,
+        charge: Charge = lambda memory: None,
+        false_alarms: float | None = None,
+    ) -> Judgements:
+        """The class of each sample with its probability, and whether it is like anything known."""
+        return await self._ask("judge", agent, version, X, person, charge, false_alarms)
 
     def check(self, agent: int, version: int | None, rows: int, width: int) -> None:
         """Refuse rows that the agent does not take, or not so many, before they are here. Asks the database."""
         check_work(rows, width, self._shape(agent, version), self._limits)
+
+    def check_rows(self, agent: int, version: int | None, rows: int) -> int:
+        """The same for rows that will be as wide as the agent wants them; how wide that is."""
+        shape = self._shape(agent, version)
+        check_work(rows, shape.width, shape, self._limits)
+        return shape.width
 
     def working(self) -> bool:
         """Whether predictions are computed; where not, all who wait are told, and a dead thread is replaced."""
@@ -166,14 +170,21 @@ class Predictor:
         _tell((request, PredictionsStopped("the service is ending")) for request in lost)
 
     async def _ask(
-        self, kind: Kind, agent: int, version: int | None, X: AnyArray, person: int, charge: Charge
+        self,
+        kind: Kind,
+        agent: int,
+        version: int | None,
+        X: AnyArray,
+        person: int,
+        charge: Charge,
+        false_alarms: float | None = None,
     ) -> Any:
         check_table(X.shape, X.dtype)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
         if not self.working():
             raise PredictionsStopped(_STOPPED)
-        self._put(Request(kind, agent, version, X, person, answer, charge))
+        self._put(Request(kind, agent, version, X, person, answer, charge, false_alarms=false_alarms))
 
         def look() -> None:
             nonlocal again
@@ -289,30 +300,14 @@ class Predictor:
         agent, rows = self._load(id, shape.version), sum(map(len, blocks))
         began = time.perf_counter()
         together = torch.cat(blocks)
-        numbers = agent.novelty(together) if kind == "novelty" else agent.predict_proba(together)
+        numbers = numbers_of(agent, kind, together)
         self._pace.note(group, rows, time.perf_counter() - began)
         self._computed(rows)
         ends = np.cumsum([len(block) for block in blocks])[:-1]
         for piece, part in zip(pieces, np.split(numbers, ends), strict=True):
-            outcome = _kept(piece, part, agent, shape.version)
+            outcome = kept(piece, part, agent, shape)
             outcomes += [] if outcome is None else [(piece.request, outcome)]
         return outcomes
-
-
-def check_table(shape: Sequence[int], dtype: np.dtype[Any]) -> None:
-    """Refuse what is no table of numbers.
-
-    >>> check_table((), np.dtype("f4"))
-    Traceback (most recent call last):
-    cual.errors.BadFeatures: features have the shape (); they are a table (samples, width) of one row or more
-    """
-    if dtype.kind not in "fiub":
-        raise BadFeatures(f"features are {str(dtype)[:100]}, not real numbers")
-    if len(shape) != 2 or min(shape) < 1:
-        raise BadFeatures(
-            f"features have the shape {str(tuple(shape))[:100]}; "
-            "they are a table (samples, width) of one row or more"
-        )
 
 
 def check_work(rows: int, width: int, shape: Shape, limits: Limits) -> None:
@@ -323,12 +318,9 @@ def check_work(rows: int, width: int, shape: Shape, limits: Limits) -> None:
     cual.errors.TooLarge: this agent takes 41943 rows at a time (16 wide, 100 classes); send the 50000 in parts
     """
     check_width(width, shape.width, "features")
-    most = max(1, min(limits.numbers // max(1, shape.width), limits.answers // max(1, shape.classes)))
-    if rows > most:
-        raise TooLarge(
-            f"this agent takes {most} rows at a time ({shape.width} wide, {shape.classes} classes); "
-            f"send the {rows} in parts"
-        )
+    error = too_many_rows(rows, shape, limits)
+    if error is not None:
+        raise error
 
 
 def _block(piece: Piece, shape: Shape, limits: Limits) -> torch.Tensor:
@@ -337,27 +329,12 @@ def _block(piece: Piece, shape: Shape, limits: Limits) -> torch.Tensor:
     if request.numbers is None:
         rows, width = request.X.shape
         check_work(rows, width, shape, limits)
-        request.charge(4 * rows * (1 if request.kind == "novelty" else shape.classes))
+        request.charge(4 * rows * numbers_per_row(request.kind, shape))
     request.version = shape.version
     with np.errstate(all="ignore"):  # what overflows becomes infinite and is reported
         block = torch.from_numpy(np.array(request.X[piece.rows], dtype=np.float32, order="C"))
     check_finite(block, "features", offset=piece.rows.start)
     return block
-
-
-def _kept(piece: Piece, part: FloatArray, agent: Agent, version: int) -> Outcome | None:
-    """Keep what was computed of a request; its outcome, if that is all or if it is nonsense."""
-    request = piece.request
-    if not np.isfinite(part).all():
-        return BadFeatures("the features are so large that the arithmetic overflows; use the agent's encoder")
-    if request.numbers is None:
-        request.numbers = np.empty((len(request.X), *part.shape[1:]), np.float32)
-    request.numbers[piece.rows] = part
-    if not piece.is_last:
-        return None
-    if request.kind == "novelty":
-        return Novelties(version, float(agent.threshold.value), request.numbers)
-    return Predictions(version, list(agent.names.names), request.numbers)
 
 
 def _tell(outcomes: Iterable[tuple[Request, Outcome]]) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from cual.types import AnyArray, FloatArray
 
-Kind = Literal["predict", "novelty"]
+Kind = Literal["predict", "novelty", "judge"]
 Group = tuple[Kind, int, int | None]
 """What can be computed together: one kind, of one agent, of one version."""
 
@@ -35,6 +35,8 @@ class Request:
     """What has been computed of them, one row each."""
     over: bool = False
     """Whether its outcome is known, good or bad."""
+    false_alarms: float | None = None
+    """A rate other than the agent's."""
 
     @property
     def group(self) -> Group:
