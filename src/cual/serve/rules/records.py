@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Literal
 
-from cual.types import Label
+from cual.types import Label, Row
 
 
 class Role(StrEnum):
@@ -135,6 +135,8 @@ class VersionRecord:
     """The accuracy of the version before on the same samples."""
     suggestions_right: float | None
     """Share of this adaptation's answers that said what was suggested; None where nothing was suggested."""
+    change: Row | None
+    """What was changed where no adaptation made it, as `Agent.history` says it."""
     current: bool
 
 
