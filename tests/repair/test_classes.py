@@ -144,7 +144,7 @@ def test_without_its_samples_a_class_goes_but_for_its_spread():
     assert "owl" not in agent.classes_
     assert agent.history[-1]["how"] == "but for its spread"
     X = draw(3).only(draw(3).y != "owl")
-    assert np.mean(agent.predict(X.X) == X.y) > 0.9
+    assert np.mean(agent.predict(X.X) == X.y) > 0.8
     before, after = small.head._moments()[3], agent.head._moments()[3]
     torch.testing.assert_close(before.tril(), after.tril(), rtol=1e-6, atol=1e-9)
 

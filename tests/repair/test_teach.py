@@ -71,7 +71,8 @@ def test_what_was_learned_is_not_learned_twice():
     assert_same(once, twice, TEST)
     row = twice.history[-1]
     assert (row["samples"], row["replaced"], row["new_classes"]) == (0, 0, [])
-    assert row["known_before"] + once.history[-1]["held_out"] == len(MORE.y)
+    assert once.history[-1]["held_out"] > 0
+    assert row["known_before"] == len(MORE.y)
 
 
 @given(st.integers(0, 50))

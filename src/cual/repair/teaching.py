@@ -86,7 +86,7 @@ def taught(agent: A, given: Given, y: Any, by: By, progress: Progress | None = N
     lesson = read_taught(agent.names, given, y)
     draft = Draft.of(agent)
     again = _relabelled(draft, lesson)
-    draft, held = _held_out_again(_released(again.draft, lesson, len(agent.names)), lesson)
+    draft, held, changed = _held_out_again(_released(again.draft, lesson, len(agent.names)), lesson)
     new = ~again.same & ~held
     fresh = new & ~again.other
     held_out = np.zeros(len(new), np.bool_)
@@ -104,8 +104,8 @@ def taught(agent: A, given: Given, y: Any, by: By, progress: Progress | None = N
         "change": "taught",
         "samples": int(fresh.sum()),
         "held_out": int(held_out.sum()),
-        "replaced": int((again.other | (held & ~again.same)).sum()),
-        "known_before": int(again.same.sum()),
+        "replaced": int((again.other | changed).sum()),
+        "known_before": int(((again.same | held) & ~changed & ~again.other).sum()),
         "new_classes": [name for name in lesson.names.names if name not in set(agent.names.names)],
         "removed_classes": emptied,
         **how,
@@ -152,18 +152,21 @@ def _released(draft: Draft, lesson: Taught, n_old: int) -> Draft:
     return draft.held_out(lesson.only(alone).given.without(draft.validation.X)) if alone.any() else draft
 
 
-def _held_out_again(draft: Draft, lesson: Taught) -> tuple[Draft, BoolArray]:
-    """Give validation samples that are taught their labels; which samples these are."""
+def _held_out_again(draft: Draft, lesson: Taught) -> tuple[Draft, BoolArray, BoolArray]:
+    """Give validation samples that are taught their labels; which samples these are, and which had another."""
     kept = marks_of(draft.validation.X)
     here = np.isin(kept, lesson.given.marks)
     held = lesson.given.within(draft.validation.X)
+    changed = np.zeros(len(held), np.bool_)
     if not here.any():
-        return draft, held
-    labels = torch.from_numpy(lesson.codes[lesson.given.rows_of(kept[here])]).to(draft.validation.y.device)
+        return draft, held, changed
+    rows = lesson.given.rows_of(kept[here])
+    changed[rows[draft.validation.y.cpu().numpy()[here] != lesson.codes[rows]]] = True
+    labels = torch.from_numpy(lesson.codes[rows]).to(draft.validation.y.device)
     places = torch.from_numpy(np.flatnonzero(here)).to(labels.device)
     y = draft.validation.y.index_copy(0, places, labels)
     verified = draft.verified.index_fill(0, places, True)
-    return replace(draft, validation=Samples(draft.validation.X, y), verified=verified), held
+    return replace(draft, validation=Samples(draft.validation.X, y), verified=verified), held, changed
 
 
 def learned(
