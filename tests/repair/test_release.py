@@ -8,6 +8,7 @@ import pytest
 
 from cual import Agent
 from cual.errors import SamplesMissing
+from cual.heads import TakesBack
 from worlds import file_bytes
 
 FOLDER = Path(__file__).parents[1] / "upgrades" / "release-0.1.0" / "agents"
@@ -36,8 +37,11 @@ def test_an_agent_of_the_release_is_taught_and_repaired(
     with caplog.at_level(logging.ERROR):
         gone = merged.remove_class(known[0], exact=False)
     assert len(gone.classes_) == len(known) - 1
-    with pytest.raises(SamplesMissing, match="at your word"):
-        agent.forget(x)
+    if isinstance(agent.head, TakesBack):
+        with pytest.raises(SamplesMissing, match="at your word"):
+            agent.forget(x)
+    else:  # whatever it was, what is trained again from the memory has not seen it
+        assert agent.forget(x).history[-1]["how"] == "trained again"
     again = Agent.load(_saved(gone, tmp_path))
     assert file_bytes(again, tmp_path) == file_bytes(gone, tmp_path)
 

@@ -124,7 +124,10 @@ def forgotten(agent: A, given: Given, y: Any, by: By, progress: Progress | None 
     found = np.isin(np.arange(len(given.marks)), entries.rows)
     for kept in (draft.validation.X, draft.replay.X, draft.unexplained):
         found |= given.within(kept)
-    if not found.all():
+    if not found.all() and not draft.learned.complete and not isinstance(draft.head, TakesBack):
+        # Nobody knows whether it was learned, and as what: what is made again from the memory has not seen it.
+        draft = replace(draft, head=None).outdated(range(len(draft.names)))
+    elif not found.all():
         entries = _trusted(draft, given, entries, found, y)
     held_out = draft.validation.y[~given.without(draft.validation.X)].tolist()
     draft, emptied = without_emptied(taken_back(draft, given, entries), entries.classes.tolist())
@@ -168,7 +171,7 @@ def _trusted(draft: Draft, given: Given, entries: Entries, found: BoolArray, y: 
             f"{first}: not learned, or taken back already. The features must be, bit by bit, those that were "
             "learned"
         )
-    if y is None or not isinstance(draft.head, TakesBack):
+    if y is None:
         raise SamplesMissing(
             f"{first}: not in the agent's memory, and there is no record of all that it learned (release 0.1.0 "
             "kept none). Say as what it was learned (labels), and it is taken at your word"
