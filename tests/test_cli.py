@@ -13,12 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 from typer.testing import CliRunner, Result
 
 from cual import Agent
 from cual.cli import app
 from cual.cli.output import counted
 from cual.cli.reading import read_options
+from cual.learned import marks_of
 from cual.loop import earlier
 from cual.methods import methods
 from worlds import World, make_world
@@ -195,7 +197,7 @@ def test_an_existing_agent_is_replaced_only_by_force(desk: Desk) -> None:
 
 def test_adapt_from_a_file_is_what_the_library_does(desk: Desk, world: World, tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.jsonl"
-    shown = done(*desk.adapt, "--labels", desk.answers, "--ledger", ledger).stdout
+    shown = done(*desk.adapt, "--labels", desk.answers, "--only-asked", "--ledger", ledger).stdout
     task = world.answer_all(world.adapt(Agent.load(desk.agent)))
     task.finish().save(tmp_path / "expected")
     assert desk.next.read_bytes() == (tmp_path / "expected").read_bytes()
@@ -218,8 +220,9 @@ def test_empty_labels_are_skips_and_missing_ones_too_with_a_warning(desk: Desk, 
     asked = [row["sample"] for row in world.answer_all(world.adapt(Agent.load(desk.agent))).ledger]
     answers = {k: v for k, v in world.truth.items() if k != asked[0]} | {asked[1]: ""}
     write_answers(desk.answers, {"of another pool": "cat", **answers})
-    result = done(*desk.adapt, "--labels", desk.answers)
+    result = done(*desk.adapt, "--labels", desk.answers, "--only-asked")
     assert "have no answer in the file and were skipped" in result.stderr
+    assert "line 2: no such sample in the pool; not used" in result.stderr
     assert asked[0] in result.stderr
     assert asked[1] not in result.stderr
     assert "skipped" in result.stdout
@@ -283,13 +286,51 @@ def test_labels_become_whole_numbers_where_the_classes_are(tmp_path: Path, world
     done(*desk.adapt, "--labels", desk.answers)
     assert Agent.load(desk.next).classes_.tolist()[:2] == [0, 1]
     assert set(Agent.load(desk.next).classes_.tolist()) == {0, 1, 2, 3}
-    write_answers(desk.answers, {0: "0", 1: "owl"})
+    write_answers(desk.answers, {0: "0", 1: "owl", 2: "hen"})
+    told = done(*desk.adapt, "--labels", desk.answers, "--force").stderr
+    assert "line 3: 'owl' is not a whole number" in told
+    assert "line 4: 'hen' is not a whole number" in told
+    assert (
+        Agent.load(desk.next).history[0]["volunteered"] + Agent.load(desk.next).history[0]["labels_used"] == 1
+    )
+    write_answers(desk.answers, {1: "owl"})
     line = refused(*desk.adapt, "--labels", desk.answers, "--force")
-    assert "line 3: 'owl' is not a whole number" in line
+    assert "line 2: 'owl' is not a whole number" in line
+
+
+def test_every_valid_label_of_a_file_is_learned(desk: Desk, world: World, tmp_path: Path) -> None:
+    """19 given, 1 used: no more."""
+    given = dict(list(world.truth.items())[:19])
+    write_answers(desk.answers, {"of another pool": "cat", **given, "nor this": "dog"})
+    ledger = tmp_path / "ledger.jsonl"
+    result = done(*desk.adapt, "--labels", desk.answers, "--ledger", ledger)
+    agent = Agent.load(desk.next)
+    (row,) = agent.history
+    assert row["labels_used"] + row["volunteered"] == 19
+    assert row["labels_used"] <= BUDGET
+    assert set(agent.classes_.tolist()) >= set(given.values())
+    assert f"{row['volunteered']} more were given unasked" in result.stdout
+    assert "lines 2, 22: no such sample in the pool; not used" in result.stderr
+    rows = [json.loads(line) for line in ledger.read_text(encoding="utf-8").splitlines()]
+    assert {row["sample"]: row["answer"] for row in rows if row["answer"]} == given
+    assert sum(asked["charged"] for asked in rows) == row["labels_used"]
+    marks = marks_of(torch.from_numpy(world.pool[:19]))
+    assert np.isin(marks, [*agent.learned.marks, *marks_of(agent.validation.X)]).all()
+    shown = done("info", desk.next).stdout
+    assert f"{row['labels_used']} of {BUDGET} and {row['volunteered']} unasked" in shown
+
+
+def test_labels_of_a_file_are_learned_once_when_a_task_goes_on(desk: Desk) -> None:
+    command = (*desk.adapt, "--labels", desk.answers, "--task", desk.folder / "kept", "--force")
+    done(*command)
+    before = desk.next.read_bytes()
+    done(*command)
+    assert desk.next.read_bytes() == before
+    assert "goes with --labels" in refused(*desk.adapt, "--only-asked", "--force")
 
 
 def test_a_larger_budget_goes_on_with_an_ended_adaptation(desk: Desk) -> None:
-    at = ("adapt", desk.agent, desk.pool, "-o", desk.next, "--labels", desk.answers, "--force")
+    at = ("adapt", desk.agent, desk.pool, "-o", desk.next, "--labels", desk.answers, "--force", "--only-asked")
     command = (*at, "--task", desk.folder / "kept", "--budget")
     done(*command, BUDGET)
     raised = done(*command, BUDGET + 4)
@@ -302,7 +343,7 @@ def test_a_larger_budget_goes_on_with_an_ended_adaptation(desk: Desk) -> None:
 
 
 def test_typed_answers_give_the_same_agent_as_recorded_ones(desk: Desk) -> None:
-    done(*desk.adapt, "--labels", desk.answers)
+    done(*desk.adapt, "--labels", desk.answers, "--only-asked")
     recorded = desk.next.read_bytes()
     result = done(*desk.adapt, "--force", input=lines(*desk.typed(), ""))
     assert desk.next.read_bytes() == recorded
@@ -404,7 +445,7 @@ def test_people_are_told_of_names_that_are_probably_one_class(tmp_path: Path, wo
     task = desk.world.answer_all(desk.world.adapt(Agent.load(desk.agent), 20))
     (merge,) = task.merges()
     command = (*desk.adapt[:-1], 20)
-    shown = done(*command, "--labels", desk.answers).stdout
+    shown = done(*command, "--labels", desk.answers, "--only-asked").stdout
     assert " ".join(str(merge).split()) in " ".join(shown.split())
     assert "correct the answers and adapt the old agent again" in shown
     typed = [row["answer"] for row in task.ledger]
@@ -603,7 +644,8 @@ def test_demo_prints_a_table_and_names_its_page(tmp_path: Path, monkeypatch: pyt
 
 def test_every_command_teaches_by_example() -> None:
     overview = done("--help").stdout
-    for command in ("fit", "adapt", "predict", "info", "demo", "bench run", "bench report"):
+    commands = ("fit", "adapt", "predict", "info", "teach", "rename", "merge", "remove", "forget", "demo")
+    for command in (*commands, "bench run", "bench report"):
         assert command.split()[0] in overview
         shown = done(*command.split(), "--help").stdout.splitlines()
         assert any(f"cual {command}" in line and "Usage" not in line for line in shown)

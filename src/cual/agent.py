@@ -1,11 +1,12 @@
 """The Agent: what is known. Classes, their models, the long-term head, replay and validation set.
 
-An agent never changes: `adapt` starts an `Adaptation`, whose `finish` gives the next version.
+An agent never changes: `adapt` starts an `Adaptation`, whose `finish` gives the next version. What teaches and
+repairs it without questions is in `cual.repair`.
 """
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
@@ -20,11 +21,13 @@ from cual.data.pool import Pool, as_features, check_width, chunks, encoder_of
 from cual.errors import BadOption, TooFewSamples, WrongEncoder
 from cual.heads import Calibrates, Head, LearnsOnce, Lesson, Samples, Steps, Whitens, likeliest_factor
 from cual.held_out import held_out_of_accepted, held_out_of_first
+from cual.learned import Learned, marks_of
 from cual.learners import Accepted, Detector, ModelsClasses, SeesTogether, in_lessons, long_term_lesson
 from cual.loop.adaptation import Adaptation
 from cual.loop.timing import Timings
 from cual.methods import Method, methods
 from cual.registry import options_of
+from cual.repair import Repairs
 from cual.replay import Replay
 from cual.seeds import generator
 from cual.types import AnyArray, ArrayLike, FloatArray, IntArray, Progress, Row
@@ -37,7 +40,7 @@ REMEMBERED = 256
 
 
 @dataclass(frozen=True, eq=False)
-class Agent:
+class Agent(Repairs):
     """What is known so far (`A` in the paper). Made by `fit`, by `load` and by an adaptation's `finish`.
 
     >>> rng = np.random.default_rng(0)
@@ -56,13 +59,15 @@ class Agent:
     replay: Replay
     validation: Samples
     history: tuple[Row, ...]
-    """One row per adaptation that led here."""
+    """One row per adaptation, lesson (`teach`) or repair that led here."""
     encoder: str | None = None
     """Fingerprint of the encoder that made the features, where it is known; others' are refused."""
     verified: Tensor | None = None
     """Of each validation sample, whether a person gave its label; None where all of them have one."""
     remembered: Tensor | None = None
     """Features of samples that looked novel and that nothing explained, at most `REMEMBERED`."""
+    learned: Learned = field(default_factory=partial(Learned.nothing, complete=False))
+    """Which samples the head has learned, by a mark of each, so that they can be taken back."""
 
     @classmethod
     def fit(
@@ -122,9 +127,10 @@ class Agent:
             at_stage(progress, "learning the first classes"),
         )
         replay = Replay(chosen.buffer).updated(train.X, train.y, generator(seed, 0, 0, "replay"))
-        return cls(
-            chosen, seed, 0, names, models, head, replay, validation, (), encoder=encoder or encoder_of(X)
-        )
+        by_people = np.ones(len(train), np.bool_)
+        learned = Learned.nothing().plus(marks_of(train.X), codes[~held_out], None, by_people)
+        of = encoder or encoder_of(X)
+        return cls(chosen, seed, 0, names, models, head, replay, validation, (), encoder=of, learned=learned)
 
     def adapt(
         self,
@@ -203,6 +209,7 @@ class Agent:
         limit = torch.finfo(torch.float16).max
         new = features(np.sort(drawn)).clamp(-limit, limit).half()
         remembered = torch.cat([new, self.unexplained])[:REMEMBERED]
+        marks = [marks_of(X) for _, X in pool.chunks(kept.rows, self.device)]
         history = (*self.history, {"version": task, **outcome})
         return Agent(
             self.method,
@@ -215,8 +222,11 @@ class Agent:
             validation,
             history,
             self.encoder,
-            torch.cat([self._verified, person]),
+            torch.cat([self.verified_mask, person]),
             remembered,
+            self.learned.plus(
+                np.concatenate([kept.rows[:0], *marks]), kept.classes, kept.weights, kept.human == 1
+            ),
         )
 
     def _yielding(self, kept: Accepted, drifted: bool) -> FloatArray | None:
@@ -262,7 +272,8 @@ class Agent:
         return torch.empty(0, self.width, dtype=torch.float16, device=self.device)
 
     @property
-    def _verified(self) -> Tensor:
+    def verified_mask(self) -> Tensor:
+        """Of each validation sample, whether a person gave its label."""
         if self.verified is not None:
             return self.verified
         return torch.ones(len(self.validation), dtype=torch.bool, device=self.device)
@@ -270,7 +281,7 @@ class Agent:
     @property
     def verified_samples(self) -> Samples:
         """Validation samples whose label a person gave. Nothing was learned from them."""
-        return Samples(self.validation.X[self._verified], self.validation.y[self._verified])
+        return Samples(self.validation.X[self.verified_mask], self.validation.y[self.verified_mask])
 
     def _models(
         self, grown: Sequence[int], kept: Accepted, features: Callable[[IntArray], Tensor], n_classes: int
@@ -397,15 +408,17 @@ class Agent:
             "names": list(self.names.names),
             "history": list(self.history),
             "encoder": self.encoder,
+            "learned": {"complete": self.learned.complete},
         }
         tensors = {
             "validation.X": self.validation.X,
             "validation.y": self.validation.y,
-            "validation.verified": self._verified,
+            "validation.verified": self.verified_mask,
             "unexplained.X": self.unexplained,
         }
         tensors |= {f"head.{k}": v for k, v in self.head.state().items()}
         tensors |= {f"replay.{k}": v for k, v in self.replay.state().items()}
+        tensors |= {f"learned.{k}": v for k, v in self.learned.state().items()}
         for c, model in enumerate(self.models):
             tensors |= {f"model.{c}.{k}": v for k, v in model.state().items()}
         storage.write(path, "agent", body, tensors)
@@ -436,6 +449,9 @@ class Agent:
                 body.get("encoder"),
                 _read_verified(body, tensors).to(device),
                 tensors["unexplained.X"].to(device) if "unexplained.X" in tensors else None,
+                Learned.from_state(
+                    storage.section(tensors, "learned."), body.get("learned", {}).get("complete", False)
+                ),
             )
 
 

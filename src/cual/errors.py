@@ -45,6 +45,14 @@ class UnknownSample(CualError, LookupError):
     """An answer about a sample that the query did not ask about."""
 
 
+class UnknownClass(CualError, LookupError):
+    """A class that the agent does not know."""
+
+
+class SamplesMissing(CualError, LookupError):
+    """What is to be taken back is not kept, and was not given."""
+
+
 class LabelsMissing(CualError, RuntimeError):
     """The adaptation cannot finish: a query still waits for answers."""
 

@@ -1,7 +1,8 @@
-"""Which samples are held out, never trained on: of the first classes, and of what an adaptation accepted."""
+"""Which samples are held out, never trained on: of first classes, of what is accepted, of what is taught."""
 
 import numpy as np
 
+from cual.learned import coins
 from cual.learners import Accepted
 from cual.seeds import generator
 from cual.types import BoolArray, IntArray
@@ -31,3 +32,14 @@ def held_out_of_accepted(accepted: Accepted, n_old: int, share: float, seed: int
         candidates = generator(seed, task, c, "validation").permutation(believed if len(believed) else mine)
         held_out[candidates[: int(share * len(mine))]] = True
     return held_out
+
+
+def held_out_of_taught(marks: IntArray, codes: IntArray, n_old: int, share: float, seed: int) -> BoolArray:
+    """Which taught samples are held out: each by a coin of its own, so that no other sample has a say in it.
+
+    So whoever is taught fewer samples, or under other names, holds out the same ones. Of a new class of which
+    the coins leave nothing to learn from, all is learned.
+    """
+    held_out = coins(marks, seed) < share
+    new, rest = codes[codes >= n_old], codes[~held_out]
+    return held_out & ~np.isin(codes, np.setdiff1d(new, rest))

@@ -1,7 +1,7 @@
 """Replay: a memory of bounded size that is shared evenly between classes (paper 4.1.4). No training here."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -90,6 +90,15 @@ class Replay:
             torch.cat([old.y[here], y[given]]),
             torch.cat([old.preferred[here], keep[given]]),
         )
+
+    def only(self, chosen: Tensor) -> "Replay":
+        """A memory of some of it: a bool for each sample."""
+        return Replay(self.capacity, self.X[chosen], self.y[chosen], self.preferred[chosen])
+
+    def renumbered(self, numbers: Tensor) -> "Replay":
+        """The same with other class numbers, ``numbers[c]`` for c; samples of −1 are left out."""
+        changed = replace(self, y=numbers.to(self.y.device)[self.y])
+        return changed.only(changed.y >= 0)
 
     def state(self) -> dict[str, Tensor]:
         """All there is to save, as tensors."""

@@ -119,7 +119,17 @@ def files(large, whole, tmp_path_factory) -> Path:
 
 def adapt(files: Path, pool: Path, output: Path, *others: object) -> subprocess.Popen:
     program = Path(sys.executable).with_name("cual")
-    given = (files / "before", pool, "-o", output, "--budget", BUDGET, "--labels", files / "answers.csv")
+    given = (
+        files / "before",
+        pool,
+        "-o",
+        output,
+        "--budget",
+        BUDGET,
+        "--labels",
+        files / "answers.csv",
+        "--only-asked",
+    )
     command = [str(word) for word in (program, "adapt", *given, "--task", f"{output}.task", *others)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(

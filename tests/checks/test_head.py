@@ -213,6 +213,22 @@ class TakesNothingBack(Ridge):
         return self
 
 
+@breaks("joins_classes_as_if_learned_so", "logits of a head that learned the joined classes as one")
+class DropsWhatItJoins(Ridge):
+    def joined(self, numbers):
+        head = super().joined(numbers)
+        head._sums = 0 * head._sums
+        return head
+
+
+@breaks("joins_classes_as_if_learned_so", "changes itself when classes are joined")
+class JoinsItself(Ridge):
+    def joined(self, numbers):
+        head = super().joined(numbers)
+        self._counts.zero_()
+        return head
+
+
 @breaks("sureness_makes_labels_likelier", "has a sureness of 0.0, which is no factor above 0")
 class IsNeverSure(Ridge):
     def sureness(self, held_out):

@@ -60,7 +60,7 @@ def test_eurosat_from_pictures_to_predictions(tmp_path, per_class):
         rows = np.concatenate([*held.values(), *(of[n][tested:] for n in new)])
         pool = part(features, rng.permutation(rows), tmp_path / f"pool{task}.npz")
         agents = (tmp_path / f"v{task}", pool, "-o", tmp_path / f"v{task + 1}")
-        cual("adapt", *agents, "--budget", 0.05, "--labels", tmp_path / "answers.csv")
+        cual("adapt", *agents, "--budget", 0.05, "--labels", tmp_path / "answers.csv", "--only-asked")
     part(features, np.concatenate(list(test.values())), tmp_path / "test.npz")
     cual("predict", tmp_path / "v3", tmp_path / "test.npz", "-o", tmp_path / "predicted.csv")
     with (tmp_path / "predicted.csv").open() as file:

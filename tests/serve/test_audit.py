@@ -108,6 +108,21 @@ class Commands:
         agent = self.service.agent
         return lambda p: self.workspace.describe_class(agent, "cat", p, description="purrs"), "describe class"
 
+    def rename_class(self) -> tuple[Callable[[Person], object], str]:
+        return lambda p: self.workspace.rename_class(self.service.agent, "cat", "tomcat", p), "rename class"
+
+    def _of_plus(self) -> int:
+        agent = self.service.world.agent(method="cual-plus")
+        return self.workspace.add_agent("plus", agent, OPERATOR).id
+
+    def merge_classes(self) -> tuple[Callable[[Person], object], str]:
+        agent = self._of_plus()
+        return lambda p: self.workspace.merge_classes(agent, "cat", ["dog"], p), "merge classes"
+
+    def remove_class(self) -> tuple[Callable[[Person], object], str]:
+        agent = self._of_plus()
+        return lambda p: self.workspace.remove_class(agent, "cat", p), "remove class"
+
     def give_key(self) -> tuple[Callable[[Person], object], str]:
         return lambda p: self.workspace.give_key(self.service.agent, p, "7", "cat"), "give key"
 

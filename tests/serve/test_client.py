@@ -23,6 +23,7 @@ from cual.errors import (
     NotAllowed,
     NotFound,
     Unavailable,
+    UnknownClass,
     UnknownQuery,
     UnknownSample,
 )
@@ -348,6 +349,10 @@ def test_agents_and_pools_come_and_go_from_afar(admin: Client, tmp_path: Path) -
     np.savez(tmp_path / "data" / "there.npz", X=X, y=np.array(y))
     there = admin.make_agent("there", path=str(tmp_path / "data" / "there.npz"))
     assert admin.predict(there, X).tolist() == y
+    assert admin.rename_class(there, "low", "lower", why="said wrongly").classes == ("high", "lower")
+    assert admin.merge_classes(there, "high", "lower").classes == ("high",)
+    with pytest.raises(UnknownClass, match="did you mean 'high'"):
+        admin.remove_class(there, "hihg")
     assert admin.rename_agent(agent, "called").name == "called"
     pool = admin.add_pool("p", agent, X=X)
     assert admin.rename_pool(pool, "q").name == admin.pool(pool).name == "q"

@@ -13,6 +13,7 @@ from cual.checks.lessons import labelled, lesson_of, only
 from cual.heads import (
     Calibrates,
     Head,
+    JoinsClasses,
     LearnsOnce,
     Lesson,
     Samples,
@@ -30,6 +31,9 @@ class Once(Head, LearnsOnce, Protocol): ...
 
 
 class Back(Head, TakesBack, Protocol): ...
+
+
+class Joining(Head, JoinsClasses, Protocol): ...
 
 
 class Calibrated(Head, Calibrates, Protocol): ...
@@ -75,6 +79,30 @@ def takes_samples_back(head: Back) -> None:
         close(back.logits(X), before.logits(X), 1e-3),
         "does not give the logits of before when it takes samples back",
     )
+
+
+@suite.check_when(lambda head: isinstance(head, JoinsClasses))
+def joins_classes_as_if_learned_so(head: Joining) -> None:
+    lesson, X = only(lesson_of(3), "queried"), features(40)
+    three = learned(head, lesson)
+    state = copied(three.state())
+    joined = three.joined([0, 1, 0])
+    expect(same_state(three.state(), state), "changes itself when classes are joined")
+    merged = Samples(lesson.queried.X, lesson.queried.y % 2)
+    none = Samples(merged.X[:0], merged.y[:0])
+    expect(
+        close(joined.logits(X), learned(head, Lesson(2, merged, none, none)).logits(X), 1e-3),
+        "does not give the logits of a head that learned the joined classes as one",
+    )
+    second = lesson.queried.y == 1
+    rest = Samples(lesson.queried.X[~second], lesson.queried.y[~second] // 2)
+    gone = three.without(Samples(lesson.queried.X[second], lesson.queried.y[second])).joined([0, -1, 1])
+    expect(
+        close(gone.logits(X), learned(head, Lesson(2, rest, none, none)).logits(X), 1e-3),
+        "does not give the logits of a head that never learned a class which is left out",
+    )
+    about = three.without_class(1).joined([0, -1, 1])
+    expect(about.n_classes == 2, f"knows {about.n_classes} of 3 classes when one is taken out")
 
 
 @suite.check_when(lambda head: isinstance(head, Calibrates))

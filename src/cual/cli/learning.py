@@ -114,6 +114,10 @@ def adapt(
         Path | None,
         typer.Option(metavar="CSV", help="Recorded answers with the columns id,label, in place of questions."),
     ] = None,
+    only_asked: Annotated[
+        bool,
+        typer.Option("--only-asked", help="With --labels: use only labels of samples that are asked about."),
+    ] = False,
     task: Annotated[
         Path | None,
         typer.Option(
@@ -138,8 +142,9 @@ def adapt(
 
     [cyan]cual adapt v0.agent new.npz -o v1.agent --budget 20[/cyan]
 
-    With [bold]--labels[/bold] the answers come from a file. An empty label means "cannot tell". A sample that
-    is asked about and not in the file counts as one nobody can tell; you are told how many there were.
+    With [bold]--labels[/bold] the answers come from a file, and every label of it is learned: those that are
+    asked for count against the budget, the others are free. [bold]--only-asked[/bold] leaves the others out, as
+    if a person answered. An empty label means "cannot tell". Lines that cannot be used are named.
 
     [cyan]cual adapt v0.agent new.npz -o v1.agent --budget 0.0125 --labels answers.csv[/cyan]
 
@@ -154,7 +159,7 @@ def adapt(
     """
     from cual.agent import Agent
     from cual.cli.reading import check_device, read_answers, read_budget
-    from cual.cli.tasks import ask_person, from_file, open_task, write_ledger
+    from cual.cli.tasks import ask_person, from_file, open_task, tell_of_unused, write_ledger
     from cual.data.pool import Pool
 
     check_free(output, force)
@@ -166,7 +171,12 @@ def adapt(
     table = encoded(pool, encoder, weights, device, before.encoder)
     before.check_encoder(table.encoder, str(pool))
     unlabelled = Pool.of(table)
-    answers = None if labels is None else read_answers(labels, before.names, unlabelled.ids)
+    if only_asked and labels is None:
+        raise BadOption("--only-asked goes with --labels")
+    recorded = None if labels is None else read_answers(labels, before.names, unlabelled.ids)
+    if labels is not None and recorded is not None:
+        tell_of_unused(labels, recorded)
+    answers = None if recorded is None else recorded.answers
     kept = task or output.with_name(output.name + ".task")
     folder = kept if answers is None else task
     adaptation = open_task(folder, agent, before, unlabelled, wanted, bars)
@@ -175,7 +185,7 @@ def adapt(
             if answers is None:
                 ask_person(adaptation, kept, bars)
             else:
-                from_file(adaptation, folder, answers)
+                from_file(adaptation, folder, answers, only_asked)
             after = adaptation.finish()
         finally:
             bars.clear()
@@ -244,6 +254,7 @@ def info(agent: AgentFile) -> None:
     [cyan]cual info v1.agent[/cyan]
     """
     from cual.agent import Agent
+    from cual.cli.changes import told_of
 
     loaded = Agent.load(agent)
     classes = escape(listed([str(name) for name in loaded.names.names], most=50))
@@ -266,8 +277,14 @@ def info(agent: AgentFile) -> None:
         return
     table = Table("version", "new classes", "labels", "pseudo-labels", "pool", "ended because")
     for row in loaded.history:
+        if "change" in row:
+            told = told_of(row)
+            table.add_row(str(row["version"]), escape(told.new), told.labels, "", "", escape(told.what))
+            continue
         new = escape(listed([str(name) for name in row["new_classes"]])) or "none"
         labels = f"{row['labels_used']} of {row['budget']}"
+        if row.get("volunteered"):  # earlier releases knew none
+            labels += f" and {row['volunteered']} unasked"
         table.add_row(
             str(row["version"]), new, labels, str(row["pseudo_labels"]), str(row["pool_size"]), row["ended"]
         )
@@ -278,6 +295,7 @@ def _summarise(task: "Adaptation", agent: "Agent", output: Path) -> None:
     outcome = task.outcome
     new = [str(name) for name in outcome["new_classes"]]
     skipped = f", {outcome['skipped']} skipped" if outcome["skipped"] else ""
+    skipped += f"; {outcome['volunteered']} more were given unasked" if outcome["volunteered"] else ""
     out.print(
         pairs(
             {
@@ -296,11 +314,14 @@ def _summarise(task: "Adaptation", agent: "Agent", output: Path) -> None:
         out.print(escape(str(merge)), style="yellow", highlight=False)
     if merges:
         out.print(
-            "To give a class one name, correct the answers and adapt the old agent again.", highlight=False
+            "To give a class one name, correct the answers and adapt the old agent again, or cual merge.",
+            highlight=False,
         )
     if not new:
         answered = (
-            "no question was answered" if not outcome["labels_used"] else "every answer named a known class"
+            "no question was answered"
+            if not outcome["labels_used"] + outcome["volunteered"]
+            else "every answer named a known class"
         )
         why = answered if task.ledger else "no sample of the pool lies far enough from the known classes"
         out.print(f"Nothing novel was found: {why}.", style="yellow", highlight=False)

@@ -4,7 +4,7 @@ import csv
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cual import options
 from cual.data import columns
@@ -72,29 +72,47 @@ def _part_options(part: str, given: Any) -> dict[str, Any]:
     return {"name": given} if isinstance(given, str) else options.named(part, given)
 
 
-def read_answers(path: Path, names: ClassNames, ids: Sequence[Label]) -> dict[Label, Answer]:
+class Recorded(NamedTuple):
+    """The answers of a file, and the lines of it that cannot be used."""
+
+    answers: dict[Label, Answer]
+    unknown: list[int]
+    """Lines whose id the pool does not have: one file may serve many pools."""
+    invalid: dict[int, str]
+    """What is wrong with others."""
+
+
+def read_answers(path: Path, names: ClassNames, ids: Sequence[Label]) -> Recorded:
     """Recorded answers: a CSV with columns of ids and of labels; an empty label means "cannot tell".
 
-    Ids that the pool does not have are left out: one file may serve many pools. That none is known is an error.
+    Lines that cannot be used are told. That none can be, or that two contradict each other, is an error.
     """
     of_pool = {str(sample): sample for sample in ids}
-    answers: dict[Label, Answer] = {}
+    recorded = Recorded({}, [], {})
     for line, sample_text, label_text in _rows(path):
         sample = of_pool.get(sample_text)
         if sample is None:
+            recorded.unknown.append(line)
+            continue
+        if label_text is None:
+            recorded.invalid[line] = "no label column; leave it empty (id,) to skip"
             continue
         try:
             answer = read_label(label_text, names) if label_text else SKIP
         except BadLabels as error:
-            raise BadLabels(f"{path}, line {line}: {error}") from None
-        if answers.setdefault(sample, answer) != answer:
+            recorded.invalid[line] = str(error)
+            continue
+        if recorded.answers.setdefault(sample, answer) != answer:
             raise BadLabels(f"{path}, line {line}: id {sample_text!r} has another label further up")
-    if not answers:
+    if not recorded.answers and recorded.invalid:
+        line, why = next(iter(recorded.invalid.items()))
+        raise BadLabels(f"{path}, line {line}: {why}")
+    if not recorded.answers:
         raise BadLabels(f"{path} names no sample of the pool, whose ids are like {ids[0]!r}")
-    return answers
+    return recorded
 
 
-def _rows(path: Path) -> Iterable[tuple[int, str, str]]:
+def _rows(path: Path) -> Iterable[tuple[int, str, str | None]]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file, skipinitialspace=True)
         try:
@@ -105,10 +123,7 @@ def _rows(path: Path) -> Iterable[tuple[int, str, str]]:
                 missing = [name for name, there in (("id", ids), ("label", labels)) if there is None]
                 raise BadFile(f"{path} has no column {' and no column '.join(missing)}; it needs id,label")
             for row in reader:
-                if row[labels] is None:
-                    raise BadFile(
-                        f"{path}, line {reader.line_num}: no label column; leave it empty (id,) to skip"
-                    )
-                yield reader.line_num, row[ids], row[labels].strip()
+                label = row[labels]
+                yield reader.line_num, row[ids], None if label is None else label.strip()
         except (UnicodeDecodeError, csv.Error) as error:
             raise BadFile(f"{path} is not a CSV file in UTF-8: {error}") from error

@@ -3,7 +3,7 @@
 import filecmp
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ from rich.markup import escape
 from cual.agent import Agent
 from cual.cli.output import Bars, counted, err, listed
 from cual.cli.questions import LeftOpen, Questions
+from cual.cli.reading import Recorded
 from cual.data.labels import SKIP, Answer
 from cual.data.pool import Pool
 from cual.errors import BadOption
@@ -72,17 +73,53 @@ def _same(one: Pool, other: Pool) -> bool:
     return all(torch.equal(a, b) for (_, a), (_, b) in both)
 
 
-def from_file(task: Adaptation, folder: Path | None, answers: Mapping[Label, Answer]) -> None:
-    """Answer from recorded labels; what is not recorded counts as "cannot tell", with a warning."""
+def from_file(
+    task: Adaptation, folder: Path | None, answers: Mapping[Label, Answer], only_asked: bool = False
+) -> None:
+    """Answer from recorded labels, and use the others, too, unless only what is asked for is wanted.
+
+    What is asked for and not recorded counts as "cannot tell", with a warning.
+    """
     missing: list[str] = []
+
+    def keep() -> None:
+        if folder is not None:
+            task.save(folder)
+
     while query := task.ask():
         task.tell(query.id, {sample: answers.get(sample, SKIP) for sample in query.ids})
         missing += [str(sample) for sample in query.ids if sample not in answers]
-        if folder is not None:
-            task.save(folder)
+        if not only_asked:
+            _volunteer(task, answers)
+            task.stop()  # the file has nothing more to say
+        keep()
+    if not only_asked and not task.state.finished:
+        _volunteer(task, answers)
+        keep()
     if missing:
         many = f"{len(missing)} of the samples asked about have no answer in the file and were skipped: "
         err.print(escape(many + listed(missing, most=5)), style="yellow", highlight=False, soft_wrap=True)
+
+
+def _volunteer(task: Adaptation, answers: Mapping[Label, Answer]) -> None:
+    """Give the learner the labels that nobody asked for."""
+    asked = {row["sample"] for row in task.ledger if not row.get("recorded")}
+    task.volunteer({s: answer for s, answer in answers.items() if answer is not SKIP and s not in asked})
+
+
+def tell_of_unused(path: Path, recorded: Recorded) -> None:
+    """Say which lines of a file of answers were not used, by their numbers."""
+
+    def say(lines: Iterable[int], why: str) -> None:
+        numbers = [str(line) for line in lines]
+        word = "line" if len(numbers) == 1 else "lines"
+        text = f"{path}, {word} {listed(numbers, most=20)}: {why}"
+        err.print(escape(text), style="yellow", highlight=False, soft_wrap=True)
+
+    if recorded.unknown:
+        say(recorded.unknown, "no such sample in the pool; not used")
+    for why in dict.fromkeys(recorded.invalid.values()):
+        say([line for line, said in recorded.invalid.items() if said == why], f"{why}; not used")
 
 
 def ask_person(task: Adaptation, folder: Path, bars: Bars) -> None:

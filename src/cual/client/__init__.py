@@ -140,6 +140,30 @@ class Client(Connection):
         told = self._send("PUT", f"/api/agents/{id_of(agent)}/false-alarms", json={"share": share})
         return read(RemoteAgent, told.json())
 
+    def rename_class(self, agent: int | RemoteAgent, label: Label, to: Label, why: str = "") -> RemoteAgent:
+        """Give a class another name, in a version of its own. `Conflict` while an adaptation is under way."""
+        return self._repair(agent, "rename", label=label, to=to, why=why)
+
+    def merge_classes(
+        self, agent: int | RemoteAgent, into: Label, *others: Label, why: str = ""
+    ) -> RemoteAgent:
+        """Make other classes part of one, in a version of its own."""
+        return self._repair(agent, "merge", into=into, others=list(others), why=why)
+
+    def remove_class(
+        self, agent: int | RemoteAgent, label: Label, leave_spread: bool = False, why: str = ""
+    ) -> RemoteAgent:
+        """Remove a class, in a version of its own.
+
+        Where not all its samples are in the agent's memory, `leave_spread` leaves what they said of how classes
+        spread; else that is refused.
+        """
+        return self._repair(agent, "remove", label=label, leave_spread=leave_spread, why=why)
+
+    def _repair(self, agent: int | RemoteAgent, what: str, **said: Any) -> RemoteAgent:
+        record = self.post(f"/api/agents/{id_of(agent)}/classes/{what}", json=said, once=True)
+        return read(RemoteAgent, record)
+
     def predict(self, agent: int | RemoteAgent, X: Samples, version: int | None = None) -> Array:
         """The class of each sample, by name.
 

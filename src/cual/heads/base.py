@@ -1,6 +1,6 @@
 """What a head is and what it learns from. No head lives here, and no training."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -161,6 +161,24 @@ class TakesBack(Protocol):
 
     def without(self, samples: Samples) -> Self:
         """A new head that never learned `samples`, whose features and labels are those that it was given."""
+        ...
+
+
+@runtime_checkable
+class JoinsClasses(TakesBack, Protocol):
+    """A head whose classes can be joined and left out, as if it had learned them so."""
+
+    @property
+    def counts(self) -> Tensor:
+        """Samples learned of each class; soft labels count in part."""
+        ...
+
+    def joined(self, numbers: Sequence[int]) -> Self:
+        """A new head that learned class c as ``numbers[c]``; −1 leaves a class out that has no samples left."""
+        ...
+
+    def without_class(self, number: int) -> Self:
+        """A new head without the samples of a class, which are not given: as nearly as can be told."""
         ...
 
 

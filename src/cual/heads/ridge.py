@@ -4,7 +4,7 @@ Nothing is trained and no sample is kept: what is remembered does not grow with 
 """
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -15,8 +15,10 @@ from torch import Tensor
 
 from cual import options as check
 from cual.errors import BadFeatures, BadLabels, BadOption, TooFewSamples
+from cual.heads import sums as algebra
 from cual.heads.base import TOGETHER, Lesson, Samples, Steps, heads
 from cual.heads.calibration import likeliest_factor
+from cual.heads.sums import Sums
 
 CHUNK = TOGETHER  # rows that are held in float64 at once
 BLOCK = 256  # columns: T is symmetric, so only blocks on and below its diagonal are computed
@@ -193,6 +195,31 @@ class Ridge:
         over = (head._counts < -NO_SAMPLES).nonzero().flatten().tolist()
         if over:
             raise BadLabels(f"class {over[0]} has fewer samples than are taken back from it")
+        return head._with(algebra.recentred(head._all_sums))
+
+    @torch.no_grad()
+    def joined(self, numbers: Sequence[int]) -> Self:
+        """A new head that learned class c as ``numbers[c]``; −1 leaves a class out that has no samples left."""
+        for c, number in enumerate(numbers):
+            length = float(self._sums[c].norm())
+            if number < 0 and (float(self._counts[c]) > NO_SAMPLES or length > NO_SAMPLES):
+                raise BadLabels(f"class {c} cannot be left out: samples that it has learned of it remain")
+        return self._with(algebra.joined(self._all_sums, numbers))
+
+    @torch.no_grad()
+    def without_class(self, number: int) -> Self:
+        """A new head without the samples of a class, whose spread is taken for that of all classes."""
+        return self._with(algebra.recentred(algebra.without_class(self._all_sums, number)))
+
+    @property
+    def _all_sums(self) -> Sums:
+        return Sums(self._offset, self._counts, self._sums, self._moment)
+
+    def _with(self, sums: Sums) -> Self:
+        """This head with other sums."""
+        head = copy.copy(self)
+        head._forget()
+        head._offset, head._counts, head._sums, head._moment = sums
         return head
 
     def _check(self, samples: Samples, n_classes: int) -> None:

@@ -15,7 +15,7 @@ import torch
 
 from cual.data.labels import SKIP, Answer, ClassNames, made_up
 from cual.data.pool import Pool
-from cual.errors import LabelsMissing
+from cual.errors import LabelsMissing, UnknownSample
 from cual.learners import Accepted
 from cual.loop import events, files
 from cual.loop.budget import check_overlap, count_labels
@@ -26,7 +26,7 @@ from cual.loop.journal import Journal
 from cual.loop.machine import Machine
 from cual.loop.merges import Merge, compared
 from cual.loop.outlook import Outlook
-from cual.loop.reviewing import Naming, judging, naming
+from cual.loop.reviewing import Naming, judging, naming, recording
 from cual.loop.rounds import Round
 from cual.loop.safety import comparison
 from cual.loop.state import State
@@ -252,6 +252,21 @@ class Adaptation:
         self._add_all(named.events)
         return named
 
+    def volunteer(self, labels: Mapping[Any, Any], person: Any = None) -> int:
+        """Give labels that are there already, of any samples of the pool: the learner uses them from now on.
+
+        They count as answers. What was asked for is charged, the rest is free, and stated apart. Returns how
+        many were new.
+        """
+        _ = self.ask()
+        plain = {_plain(sample): self.agent.names.check(label) for sample, label in labels.items()}
+        unknown = [sample for sample in plain if sample not in self.pool.ids]
+        if unknown:
+            raise UnknownSample(f"the pool has no sample {unknown[0]!r}")
+        rows = recording(self.state, plain, self._about, person)
+        self._add_all(rows)
+        return len(rows)
+
     def _judge(self, samples: Iterable[Any], verdict: bool | None, person: Any) -> None:
         self._add_all(judging(self.state, map(_plain, samples), verdict, self._believable, person))
 
@@ -366,6 +381,7 @@ class Adaptation:
             "ended": state.ended,
             "new_classes": state.new_classes,
             "labels_used": state.charged,
+            "volunteered": sum(question.recorded for question in state.questions.values()),
             "budget": state.budget,
             "unspent": state.budget - state.charged,
             "skipped": state.skipped,

@@ -23,7 +23,8 @@ unjudged
     A person took such a verdict back: ``samples``.
 volunteered
     A person gave a sample that nobody asked about its class: ``sample``, ``answer``, and what was known of it
-    (``about``). It counts as an answer, of the last round in which somebody was asked.
+    (``about``). It counts as an answer, of the last round in which somebody was asked; ``recorded`` in
+    ``about`` says that the label was there before, and costs nothing.
 stopped
     Nobody is to be asked any more.
 ended

@@ -22,7 +22,7 @@ from cual.seeds import generator
 from cual.types import FloatArray, IntArray, Label
 
 SAMPLES = 200
-"""Remembered samples of a known class that are looked at."""
+"""Remembered samples of a known class, and answers of any class, that are looked at."""
 CROWD = 5000
 """Samples of a pool that are looked at, besides the answers: enough to find neighbours among."""
 NEIGHBOURS = 20
@@ -93,8 +93,8 @@ def compared(agent: Composed, pool: Pool, accepted: Accepted, names: ClassNames)
     accepted, names
         What was accepted so far, and the classes by number.
     """
-    human = accepted.human == 1
-    rows, classes = accepted.rows[human], accepted.classes[human]
+    accepted = accepted.take(_looked_at(accepted))
+    rows, classes = accepted.rows, accepted.classes
     new = [c for c in np.unique(classes).tolist() if c >= len(agent.names)]
     if not new:
         return []
@@ -114,6 +114,15 @@ def compared(agent: Composed, pool: Pool, accepted: Accepted, names: ClassNames)
             probability = torch.sigmoid(torch.tensor(odds, dtype=torch.float64)).item()
             merges.append(Merge(names.names[a], names.names[b], probability, int(counts[a]), int(counts[b])))
     return sorted(merges, key=lambda merge: -merge.probability)
+
+
+def _looked_at(accepted: Accepted) -> IntArray:
+    """Places of the answers, of each class the first so many."""
+    answers = np.flatnonzero(accepted.human == 1)
+    order = np.argsort(accepted.classes[answers], kind="stable")
+    classes = accepted.classes[answers][order]
+    rank = np.arange(len(classes)) - np.searchsorted(classes, classes)
+    return np.sort(answers[order[rank < SAMPLES]])
 
 
 class _Crowd:

@@ -44,6 +44,11 @@ class Question:
         return bool(self.asked.get("unasked"))
 
     @property
+    def recorded(self) -> bool:
+        """Whether nobody was asked because the label was there already."""
+        return bool(self.asked.get("recorded"))
+
+    @property
     def counting(self) -> Given | None:
         """The answer that counts: the latest of who settled it last, else of who answered first."""
         if not self.given:
@@ -91,8 +96,11 @@ class Question:
     def cost(self) -> int:
         """Labels that it is charged for: each opinion that names a class, at most `overlap` of them.
 
-        Who settles it is paid in the place of who answered last; "cannot tell" is free.
+        Who settles it is paid in the place of who answered last; "cannot tell" is free, and so is a label that
+        was there before anybody was asked.
         """
+        if self.recorded:
+            return 0
         opinions = self.opinions
         if self.settled is not None:
             opinions = {self.settled.person: self.settled.answer} | {

@@ -1,8 +1,9 @@
 """What people say of what is believed, and of samples that nobody asked about: the events that it comes to.
 
 One rule for every door: a class that a person names is an answer, and an answer is charged, whether it was
-asked for or not. Confirming and rejecting name no class, so they are free. Where the budget has no room, the
-class is noted with the rejection: it is kept and exported, but the learner does not learn it.
+asked for or not; only labels that a team has already cost nothing, as nobody is asked for them. Confirming and
+rejecting name no class, so they are free. Where the budget has no room, the class is noted with the rejection:
+it is kept and exported, but the learner does not learn it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -77,6 +78,21 @@ def naming(
             rows.append(events.judged([sample], False, person, [believed[sample]], label))
             noted += 1
     return Naming(rows, charged, noted, confirmed)
+
+
+def recording(state: State, labels: Mapping[Label, Label], about: About, person: Any) -> list[Row]:
+    """The events of labels that are there already: answers, free unless somebody was asked for them."""
+    state.check_going()
+    rows: list[Row] = []
+    for sample, label in labels.items():
+        question = state.questions.get(sample)
+        if question is None:
+            known = {**about(sample), "sample": sample, "suggestion": None, "unasked": True, "recorded": True}
+            rows.append(events.volunteered(sample, label, known, person))
+        else:
+            rows += state.answering(question.query, {sample: label}, person, settle=question.unasked)
+    state.after(rows).check_budget()
+    return rows
 
 
 def withdrawing(state: State, samples: Iterable[Label], person: Any) -> list[Row]:

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from cual.serve.rules import class_keys, classes, finding
-from cual.serve.rules.records import ClassRecord, Person
+from cual.serve.rules import class_keys, classes, finding, repairing
+from cual.serve.rules.records import AgentRecord, ClassRecord, Person
 from cual.serve.storage.home import Home
 from cual.types import Label
 
@@ -34,6 +34,22 @@ class OfClasses:
     ) -> ClassRecord:
         """Write down what a class is, its colour (#rrggbb), samples (pool, row) that show it."""
         return classes.describe(self.home, agent, label, person, description, colour, examples)
+
+    def rename_class(self, agent: int, label: Label, to: Label, person: Person, why: str = "") -> AgentRecord:
+        """Give a class another name, in a version of its own. `Conflict` while an adaptation is under way."""
+        return repairing.rename(self.home, agent, label, to, person, why)
+
+    def merge_classes(
+        self, agent: int, into: Label, others: Sequence[Label], person: Person, why: str = ""
+    ) -> AgentRecord:
+        """Make classes part of another one, in a version of its own."""
+        return repairing.merge(self.home, agent, into, others, person, why)
+
+    def remove_class(
+        self, agent: int, label: Label, person: Person, leave_spread: bool = False, why: str = ""
+    ) -> AgentRecord:
+        """Remove a class, in a version of its own; `leave_spread` where its samples are not all in memory."""
+        return repairing.remove(self.home, agent, label, person, leave_spread, why)
 
     def recent_classes(self, agent: int, person: Person) -> list[Label]:
         """What a person answered with, the latest first."""

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from cual.data.plain import Value, Why
-from cual.types import Label
+from cual.types import Label, Row
 
 
 class Role(StrEnum):
@@ -139,6 +139,8 @@ class VersionRecord:
     """The accuracy of the version before on the same samples."""
     suggestions_right: float | None
     """Share of this adaptation's answers that said what was suggested; None where nothing was suggested."""
+    change: Row | None
+    """What was changed where no adaptation made it, as `Agent.history` says it."""
     current: bool
 
 

@@ -128,6 +128,7 @@ versions = sa.Table(
     Column("accuracy_high", Double),
     Column("accuracy_before", Double),
     Column("suggestions_right", Double),
+    Column("change", Json),  # none: it came as a file, or an adaptation made it
     _made(),
 )
 pools = sa.Table(

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
-from pydantic import Field, StrictInt, StrictStr
+from pydantic import Field, StrictBool, StrictInt, StrictStr
 
 from cual.serve.rules.classes import LONGEST_DESCRIPTION, MOST_CHOSEN
-from cual.serve.rules.records import ClassRecord
+from cual.serve.rules.records import AgentRecord, ClassRecord
+from cual.serve.rules.repairing import LONGEST_REASON
 from cual.serve.web.api.common import (
     LARGEST_ID,
     Admin,
@@ -47,6 +48,29 @@ class KeyOf(Body):
     label: LabelIn
 
 
+Reason = Annotated[StrictStr, Field(max_length=LONGEST_REASON)]
+
+
+class NewName(Body):
+    label: LabelIn
+    to: LabelIn
+    why: Reason = ""
+
+
+class Merging(Body):
+    into: LabelIn
+    others: Annotated[list[LabelIn], Field(min_length=1, max_length=1000)]
+    """Classes that become part of it."""
+    why: Reason = ""
+
+
+class Removal(Body):
+    label: LabelIn
+    leave_spread: StrictBool = False
+    """Where not all its samples are in the agent's memory, leave what they said of how classes spread."""
+    why: Reason = ""
+
+
 @dataclass(frozen=True)
 class Found:
     """A class that may be meant; the score is 1 for the name itself, and less the farther it is from it."""
@@ -78,6 +102,24 @@ def describe_class(person: Admin, workspace: InWorkspace, id: Id, body: Descript
     """Write down what a class is: plain text, a colour, samples that show it."""
     chosen = None if body.examples is None else [(example.pool, example.row) for example in body.examples]
     return workspace.describe_class(id, body.label, person, body.description, body.colour, chosen)
+
+
+@router.post("/classes/rename", responses=problems(404, 409))
+def rename_class(person: Admin, workspace: InWorkspace, id: Id, body: NewName) -> AgentRecord:
+    """Give a class another name, in a version of its own. Refused while an adaptation is under way."""
+    return workspace.rename_class(id, body.label, body.to, person, body.why)
+
+
+@router.post("/classes/merge", responses=problems(404, 409))
+def merge_classes(person: Admin, workspace: InWorkspace, id: Id, body: Merging) -> AgentRecord:
+    """Make classes part of another one, in a version of its own, exactly as if they had always been one."""
+    return workspace.merge_classes(id, body.into, body.others, person, body.why)
+
+
+@router.post("/classes/remove", responses=problems(404, 409))
+def remove_class(person: Admin, workspace: InWorkspace, id: Id, body: Removal) -> AgentRecord:
+    """Remove a class, in a version of its own, exactly as if it had never been learned."""
+    return workspace.remove_class(id, body.label, person, body.leave_spread, body.why)
 
 
 @router.get("/keys", responses=problems(404))

@@ -23,8 +23,10 @@ from cual.errors import (
     NotFound,
     Overloaded,
     PredictionsStopped,
+    SamplesMissing,
     TooLarge,
     TooManyRequests,
+    UnknownClass,
     UnknownName,
     UnknownQuery,
     UnknownSample,
@@ -136,9 +138,9 @@ def problems(*more: int) -> dict[int | str, dict[str, Any]]:
 
 
 _STATUS: tuple[tuple[tuple[type[CualError], ...], int], ...] = (
-    ((NotFound, UnknownName, UnknownQuery, UnknownSample), 404),
+    ((NotFound, UnknownClass, UnknownName, UnknownQuery, UnknownSample), 404),
     ((NotAllowed,), 403),
-    ((Conflict, BudgetExceeded, AlreadyFinished, LabelsMissing, FolderInUse), 409),
+    ((Conflict, BudgetExceeded, AlreadyFinished, LabelsMissing, SamplesMissing, FolderInUse), 409),
     ((TooLarge,), 413),
     ((TooManyRequests,), 429),
     ((Overloaded, PredictionsStopped), 503),

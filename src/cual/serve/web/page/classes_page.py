@@ -1,6 +1,6 @@
 """The classes of an agent: what people are told of each while they label, and where it is written.
 
-Administrators say what a class is; everybody who answers chooses their own keys.
+Administrators say what a class is, rename, merge and remove classes; whoever answers chooses their own keys.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ from cual.serve.rules.class_keys import KEYS
 from cual.serve.rules.classes import LONGEST_DESCRIPTION, MOST_CHOSEN
 from cual.serve.rules.finding import find
 from cual.serve.rules.records import ClassRecord, ExampleRecord, Role
+from cual.serve.web.page.class_repair import ClassRepair
 from cual.serve.web.page.elements import El, button, key_cap, link
 from cual.serve.web.page.frame import frame
 from cual.serve.web.page.own_keys import OwnKeys
@@ -42,6 +43,8 @@ class Classes:
     def __init__(self, viewer: Viewer, agent: int) -> None:
         self._viewer, self._agent = viewer, agent
         self._records: dict[Label, ClassRecord] = {}
+        self._known: list[Label] = []
+        """Those that the current version knows; answers may have named more since."""
         self._keys: dict[Label, str] = {}
         self._pictured: set[int] = set()
         self._typed = ""
@@ -59,6 +62,7 @@ class Classes:
     async def load(self) -> None:
         workspace = self._viewer.workspace
         self._records = {record.label: record for record in await asked(workspace.classes, self._agent)}
+        self._known = (await asked(workspace.agent, self._agent)).classes
         keys = await asked(workspace.kept_keys, self._agent, self._viewer.person)
         self._keys = {label: key for key, label in keys.items()}
         self._own.show(keys)
@@ -94,16 +98,26 @@ class Classes:
                     key_cap(self._keys[record.label])
             El("p", record.description or tr("Nobody has said what it is."), "wrap about-whole soft")
             self._pictures(record.examples[:_PICTURES], name)
-            if self._viewer.may(Role.annotator):
-                button(tr("Edit"), aria_label=tr("Edit {name}", name=name)).on(
-                    "click", lambda: self._edit(record)
-                )
+            with El("div", classes="line"):
+                if self._viewer.may(Role.annotator):
+                    button(tr("Edit"), aria_label=tr("Edit {name}", name=name)).on(
+                        "click", lambda: self._edit(record)
+                    )
+                if self._viewer.may(Role.admin) and record.label in self._known:
+                    button(tr("Change"), aria_label=tr("Change {name}", name=name)).on(
+                        "click", lambda: self._change(record.label)
+                    )
 
     def _pictures(self, examples: Sequence[ExampleRecord], name: str) -> None:
         with El("div", classes="line examples"):
             for example in examples:
                 if example.pool in self._pictured:
                     El("img", src=_address(example), alt=tr("Example of {name}", name=name), loading="lazy")
+
+    async def _change(self, label: Label) -> None:
+        """Rename, merge or remove a class."""
+        if await ClassRepair(self._viewer, self._agent).change(label, self._known):
+            await self.load()
 
     async def _edit(self, record: ClassRecord) -> None:
         may, name = self._viewer.may(Role.admin), str(record.label)

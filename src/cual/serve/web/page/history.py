@@ -8,6 +8,7 @@ from starlette.requests import Request
 from cual.serve.rules import standing
 from cual.serve.rules.records import AdaptationRecord, AgentRecord, Role, VersionRecord
 from cual.serve.rules.sentences import said
+from cual.serve.web.page.class_repair import change_in_words
 from cual.serve.web.page.elements import El, button, link
 from cual.serve.web.page.export import available_formats, export_card
 from cual.serve.web.page.false_alarms import false_alarms_card
@@ -113,9 +114,10 @@ class History:
                 if not first:
                     El("span", tr("from {parent}", parent=version.parent), "soft")
             El("td", day(version.created_at))
-            El("td", some(version.classes if first else version.new_classes, 12) or tr("no new class"), "wrap")
-            El("td", "" if first else str(version.labels_used), "number")
-            El("td", "" if first else str(version.pseudo_labels), "number")
+            El("td", _learned(version), "wrap")
+            asked_for = not first and version.change is None
+            El("td", str(version.labels_used) if asked_for else "", "number")
+            El("td", str(version.pseudo_labels) if asked_for else "", "number")
             El("td", _accuracy(version), "number wrap")
             El("td", percent(version.suggestions_right), "number")
             with El("td"), El("div", classes="line"):
@@ -138,6 +140,12 @@ class History:
             return
         await tried(self._viewer.workspace.roll_back, self._id, number, person)
         await self.refresh()
+
+
+def _learned(version: VersionRecord) -> str:
+    if version.change is not None:
+        return change_in_words(version.change)
+    return some(version.classes if version.parent is None else version.new_classes, 12) or tr("no new class")
 
 
 def _accuracy(version: VersionRecord) -> str:

@@ -1,0 +1,143 @@
+"""What administrators do to a class for good: rename it, make it part of another, remove it.
+
+A dialog that says what depends on it, and asks again. What comes of it is in `cual.serve.rules.repairing`.
+"""
+
+from collections.abc import Sequence
+
+from nicegui import ui
+
+from cual.errors import CualError, SamplesMissing
+from cual.serve.rules.records import AgentRecord, DependentsRecord, Person, Role
+from cual.serve.rules.repairing import LONGEST_REASON
+from cual.serve.web.page.elements import El, button
+from cual.serve.web.page.help import confirmed
+from cual.serve.web.page.texts import tr, trn
+from cual.serve.web.page.viewer import Viewer, asked, complain, tried
+from cual.types import Label, Row
+
+
+class ClassRepair:
+    """Changes classes of one agent."""
+
+    def __init__(self, viewer: Viewer, agent: int) -> None:
+        self._viewer, self._agent = viewer, agent
+
+    async def change(self, label: Label, labels: Sequence[Label]) -> bool:
+        """Ask what to do with a class, of `labels`; whether something was done."""
+        workspace = self._viewer.workspace
+        agent = await asked(workspace.agent, self._agent)
+        dependents = await asked(workspace.dependents_of_agent, self._agent)
+        done = False
+        with ui.dialog() as dialog, El("div", classes="card stack tight"):
+            El("h2", str(label), "wrap")
+            El("p", _depends(agent, dependents), "soft wrap")
+            why = ui.input(tr("Why (for the history)")).props(f"outlined dense maxlength={LONGEST_REASON}")
+            name = ui.input(tr("New name"), value=str(label)).props("outlined dense maxlength=100")
+            button(tr("Rename")).on("click", lambda: dialog.submit("rename"))
+            others = {str(other): str(other) for other in labels if other != label}
+            into = ui.select(others, label=tr("Class that it becomes part of"), with_input=True)
+            into.props("outlined dense")
+            button(tr("Merge")).on("click", lambda: dialog.submit("merge"))
+            button(tr("Remove the class")).on("click", lambda: dialog.submit("remove"))
+            button(tr("Cancel"), autofocus="").on("click", lambda: dialog.submit(None))
+        dialog.props["aria-label"] = tr("Change {name}", name=label)
+        wanted = await dialog
+        reason = str(why.value or "")
+        if wanted == "rename":
+            done = await self._rename(label, str(name.value or ""), reason)
+        elif wanted == "merge":
+            target = next((other for other in labels if str(other) == into.value), None)
+            done = target is not None and await self._merge(label, target, reason)
+        elif wanted == "remove":
+            done = await self._remove(label, reason)
+        dialog.clear()
+        return done
+
+    async def _rename(self, label: Label, name: str, why: str) -> bool:
+        new = _typed(label, name)
+        sure = tr("Call “{name}” “{new}” from now on? A new version is made.", name=label, new=new)
+        if new == label or not await confirmed(sure, tr("Rename")):
+            return False
+        person = await self._person()
+        if person is None:
+            return False
+        workspace = self._viewer.workspace
+        return await tried(workspace.rename_class, self._agent, label, new, person, why) is not None
+
+    async def _merge(self, label: Label, into: Label, why: str) -> bool:
+        sure = tr(
+            "Make “{name}” part of “{into}”? A new version is made, in which they were always one class.",
+            name=label,
+            into=into,
+        )
+        if not await confirmed(sure, tr("Merge")):
+            return False
+        person = await self._person()
+        if person is None:
+            return False
+        workspace = self._viewer.workspace
+        return await tried(workspace.merge_classes, self._agent, into, [label], person, why) is not None
+
+    async def _remove(self, label: Label, why: str) -> bool:
+        sure = tr("Remove “{name}”? A new version is made that never knew it. Answers stay.", name=label)
+        if not await confirmed(sure, tr("Remove the class")):
+            return False
+        workspace = self._viewer.workspace
+        person = await self._person()
+        if person is None:
+            return False
+        try:
+            await asked(workspace.remove_class, self._agent, label, person, False, why)
+        except SamplesMissing:
+            sure = tr(
+                "The agent's memory does not keep all samples of “{name}”. Remove it all the same, and leave "
+                "in the agent what they said of how classes spread?",
+                name=label,
+            )
+            if not await confirmed(sure, tr("Remove the class")):
+                return False
+            return await tried(workspace.remove_class, self._agent, label, person, True, why) is not None
+        except CualError as error:
+            complain(error)
+            return False
+        return True
+
+    async def _person(self) -> Person | None:
+        return await tried(self._viewer.now, Role.admin)
+
+
+def change_in_words(change: Row) -> str:
+    """What a version's row says was changed."""
+    if change["change"] == "renamed":
+        return tr("“{name}” is called “{new}” now", name=change["class"], new=change["to"])
+    if change["change"] == "merged":
+        return tr("{names} became part of “{into}”", names=_quoted(change["classes"]), into=change["into"])
+    return tr("“{name}” was removed", name=change["class"])
+
+
+def _quoted(labels: Sequence[Label]) -> str:
+    return ", ".join(f"“{label}”" for label in labels)
+
+
+def _depends(agent: AgentRecord, dependents: DependentsRecord) -> str:
+    """What a change of a class means for others."""
+    if dependents.going:
+        numbers = ", ".join(map(str, dependents.going))
+        return trn(
+            "Adaptation {numbers} is under way with this agent: finish or drop it first.",
+            "Adaptations {numbers} are under way with this agent: finish or drop them first.",
+            len(dependents.going),
+            numbers=numbers,
+        )
+    return tr(
+        "Version {version} predicts now. A change makes the next version, which predicts from then on; the "
+        "history says who made it and why, and you can go back. Answers stay as they were given.",
+        version=agent.version,
+    )
+
+
+def _typed(label: Label, text: str) -> Label:
+    """A new name of the type that the old one has; what is no whole number is refused as a name."""
+    plain = text.strip()
+    return int(plain) if isinstance(label, int) and plain.lstrip("-").isdigit() else plain
