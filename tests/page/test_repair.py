@@ -21,11 +21,10 @@ def opened(seen: Any, name: str) -> Any:
     return dialog
 
 
-def confirm(seen: Any, yes: str) -> None:
-    """Say yes in the dialog that asks again."""
-    question = seen.page.locator(".q-dialog").last
-    question.get_by_role("button", name="Cancel").wait_for()
-    question.get_by_role("button", name=yes, exact=True).press("Enter")
+def confirm(seen: Any, question: str, yes: str) -> None:
+    """Say yes in the dialog that asks again; the first may still be there, and has a button of that name."""
+    dialog = seen.page.get_by_role("dialog", name=question)
+    dialog.get_by_role("button", name=yes, exact=True).press("Enter")
 
 
 def test_an_administrator_renames_merges_and_removes(own_service: Service, window: Callable[..., Any]) -> None:
@@ -40,8 +39,7 @@ def test_an_administrator_renames_merges_and_removes(own_service: Service, windo
     dialog.get_by_label("Why").fill("said so")
     dialog.get_by_label("New name").fill("naught")
     dialog.get_by_role("button", name="Rename").press("Enter")
-    seen.page.get_by_text(f"Call “{one}” “naught” from now on?").wait_for()
-    confirm(seen, "Rename")
+    confirm(seen, f"Call “{one}” “naught” from now on?", "Rename")
     until(lambda: "naught" in own_service.call("GET", "/agents/1")["classes"])
     seen.page.get_by_role("button", name="Change naught").wait_for()
 
@@ -49,12 +47,12 @@ def test_an_administrator_renames_merges_and_removes(own_service: Service, windo
     dialog.get_by_label("Class that it becomes part of").click()
     seen.page.get_by_role("option", name="naught").click()
     dialog.get_by_role("button", name="Merge").press("Enter")
-    confirm(seen, "Merge")
+    confirm(seen, f"Make “{two}” part of “naught”?", "Merge")
     until(lambda: two not in own_service.call("GET", "/agents/1")["classes"])
 
     dialog = opened(seen, three)
     dialog.get_by_role("button", name="Remove the class").press("Enter")
-    confirm(seen, "Remove the class")
+    confirm(seen, f"Remove “{three}”?", "Remove the class")
     until(lambda: three not in own_service.call("GET", "/agents/1")["classes"])
 
     seen.open("/agents/1")
@@ -76,7 +74,7 @@ def test_what_is_under_way_is_named_and_nothing_happens(
     dialog = opened(seen, name)
     assert f"Adaptation {task} is under way with this agent" in dialog.inner_text()
     dialog.get_by_role("button", name="Remove the class").press("Enter")
-    confirm(seen, "Remove the class")
+    confirm(seen, f"Remove “{name}”?", "Remove the class")
     seen.page.get_by_text("under way with this agent; finish or drop").wait_for()
     assert len(own_service.call("GET", "/agents/1/versions")) == 1
 
