@@ -188,9 +188,11 @@ class Agent(Repairs):
         grown = sorted({*np.unique(kept.believed()[1]).tolist(), *range(n_old, len(names))})
         with timings.stage("class models"):
             models = self._models(grown, kept, features, len(names))
-        head = self.head
+        head, counts = self.head, kept.weights
         if len(kept.rows):
-            factors = self._yielding(kept, "drift" in outcome)
+            factors = self._yielding(kept, len(names)) if "drift" in outcome else None
+            if factors is not None:
+                counts = factors[kept.classes] * (1 if counts is None else counts)
             with timings.stage("long head"):
                 head = self._taught(pool, kept, len(names), factors, at_stage(progress, "learning"))
         replay = self.replay.updated(
@@ -224,23 +226,20 @@ class Agent(Repairs):
             self.encoder,
             torch.cat([self.verified_mask, person]),
             remembered,
-            self.learned.plus(
-                np.concatenate([kept.rows[:0], *marks]), kept.classes, kept.weights, kept.human == 1
-            ),
+            self.learned.plus(np.concatenate([kept.rows[:0], *marks]), kept.classes, counts, kept.human == 1),
         )
 
-    def _yielding(self, kept: Accepted, drifted: bool) -> FloatArray | None:
+    def _yielding(self, kept: Accepted, n_classes: int) -> FloatArray | None:
         """What a sample of each class counts, so that what was known yields to a new look; None for one each.
 
         A class of which n samples were accepted in a drifted pool is to weigh n / (n + `ANCHOR`) of what each
         earlier look weighs, however many samples that has.
         """
         head = self.head
-        if not drifted or not isinstance(head, Whitens) or not isinstance(head, LearnsOnce):
+        if not isinstance(head, Whitens) or not isinstance(head, LearnsOnce):
             return None
         looks = 1 + sum("drift" in row for row in self.history)
-        new = np.bincount(kept.classes, minlength=len(self.names))
-        known = np.zeros(len(new))
+        new, known = np.bincount(kept.classes, minlength=n_classes), np.zeros(n_classes)
         known[: len(self.names)] = head.counts[: len(self.names)].cpu().numpy()
         return np.maximum(1.0, known / (looks * (new + ANCHOR))).astype(np.float32)
 

@@ -180,6 +180,18 @@ def test_what_was_known_yields_to_a_new_look_however_much_of_it_there_is() -> No
     assert (gained < heavy.head.counts[:3].numpy()).all()
 
 
+def test_what_counts_more_is_taken_back_as_it_counted() -> None:
+    pool = look(2, shift=2.0)
+    task = adapted(agent(20 * EACH), pool)
+    after = task.finish()
+    row = next(i for i in task.answers if pool.y[i] == 0 and (after.learned.weights > 1).any())
+    less = after.forget(pool.X[row][None])
+    lost = float(after.head.counts[0] - less.head.counts[0])
+    assert lost > 5
+    assert lost == pytest.approx(float(after.learned.weights.max()), rel=0.5)
+    assert float(less.head.counts[1]) == pytest.approx(float(after.head.counts[1]))
+
+
 # -- never worse -----------------------------------------------------------------------------------------------
 
 
