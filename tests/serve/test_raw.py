@@ -576,7 +576,7 @@ def test_a_long_text_is_refused(here: Site, size: int) -> None:
 def test_however_many_pictures_ended_their_decoder_others_are_decoded() -> None:
     """A pool may cost so many; people who wait take turns, and are not to blame for others."""
     good, given = picture("noise", 1, size=(8, 8)), ImageInput()
-    with Decoders(1, most_ended=None) as live, Decoders(1) as of_a_pool:
+    with Decoders(1, endless=True) as live, Decoders(1) as of_a_pool:
         for decoders in (live, of_a_pool):
             decoders._ended = MOST_ENDED + 5
         assert live.pixels(good, 256, given).shape == (224, 224, 3)

@@ -5,7 +5,6 @@ What comes back is bytes of a length that is known, or checked: a decoder has se
 """
 
 import json
-import math
 import os
 import queue
 import signal
@@ -51,15 +50,13 @@ class Decoders:
     ----------
     number, limits
         How many at once, and what one picture may take.
-    most_ended
-        Decoders that pictures may end before no more are decoded; None for no end, where people take turns.
+    endless
+        Go on however many decoders were ended by pictures: for people who take turns, not for one source.
     """
 
-    def __init__(
-        self, number: int = 1, limits: DecodeLimits | None = None, most_ended: int | None = MOST_ENDED
-    ) -> None:
+    def __init__(self, number: int = 1, limits: DecodeLimits | None = None, endless: bool = False) -> None:
         self._limits = limits or DecodeLimits()
-        self._most_ended = math.inf if most_ended is None else most_ended
+        self._endless = endless
         self._free: queue.SimpleQueue[_Decoder | None] = queue.SimpleQueue()
         for _ in range(number):
             self._free.put(None)
@@ -80,7 +77,7 @@ class Decoders:
         """Raise what was wrong with more than a picture: then those that were not decoded are not to blame."""
         if self._trouble is not None:
             raise self._trouble
-        if self._ended >= self._most_ended:
+        if self._too_many:
             raise BadFile(
                 f"{self._ended} pictures took longer than {self._limits.seconds:g} seconds to decode or ended "
                 "whatever decoded them; leave out such pictures"
@@ -114,7 +111,7 @@ class Decoders:
         """The size of a picture and what was made of it; asked twice if a decoder dies for no known reason."""
         request = {"do": do, "shorter": shorter, "input": None if given is None else asdict(given)}
         for last in (False, True):
-            if self._ended >= self._most_ended:
+            if self._too_many:
                 raise BadImage("not decoded, for too many before it ended their decoder")
             decoder = self._free.get()
             try:
@@ -138,6 +135,10 @@ class Decoders:
             finally:
                 self._free.put(decoder)
         raise AssertionError("the second time is the last")
+
+    @property
+    def _too_many(self) -> bool:
+        return not self._endless and self._ended >= MOST_ENDED
 
     @property
     def _too_much(self) -> str:

@@ -53,7 +53,7 @@ def main() -> None:
     with suppress(OSError):  # where memory runs out, this process goes before the one that serves everybody
         Path("/proc/self/oom_score_adj").write_text("500")
     turns = Turns(DECODERS, BATCH)
-    work = Work(turns, Answers(answers, turns.drop), Decoders(DECODERS, DECODE_LIMITS, most_ended=None))
+    work = Work(turns, Answers(answers, turns.drop), Decoders(DECODERS, DECODE_LIMITS, endless=True))
     threading.Thread(target=listen, args=(requests, turns), daemon=True).start()
     for _ in range(DECODERS):
         threading.Thread(target=work.decode, daemon=True).start()
