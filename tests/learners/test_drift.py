@@ -261,7 +261,12 @@ def test_before_any_answer_only_the_shift_is_told() -> None:
     unasked = drifted(3.0, pool=50, novel=50.0, said_novel=0, said=0)
     assert unasked.share is None
     assert "3.0 deviations" in str(unasked)
-    assert outlook(1.0, 0, 0.0, 0, 9, drift=unasked).worth_asking
+    ahead = outlook(50.0, 0, 0.0, 0, 0, drift=unasked)
+    assert ahead.novel is None
+    assert ahead.worth_asking
+    assert str(ahead).endswith("How much of it is novel, only answers can tell.")
+    told = drifted(3.0, pool=50, novel=1.0, said_novel=0, said=9)
+    assert outlook(1.0, 0, 0.0, 0, 9, drift=told).worth_asking
     assert not outlook(1.0, 0, 0.0, 0, 9).worth_asking
 
 

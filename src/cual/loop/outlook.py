@@ -25,7 +25,8 @@ class Outlook:
     Attributes
     ----------
     novel
-        Novel samples that the pool probably holds; None while nothing was scored.
+        Novel samples that the pool probably holds; None while nothing was scored, or answered of a pool that
+        has drifted: all of it looks novel then.
     left
         Those of them that have neither an answer nor a pseudo-label.
     gain
@@ -44,6 +45,8 @@ class Outlook:
 
     def __str__(self) -> str:
         if self.novel is None or self.left is None or self.gain is None:
+            if self.drift is not None:
+                return f"{self.drift} How much of it is novel, only answers can tell."
             return "Nothing is known yet of how many novel samples there are."
         say = "is worth it" if self.worth_asking else "is hardly worth it"
         look = "" if self.drift is None else f"{self.drift} "
@@ -152,7 +155,7 @@ def outlook(
     >>> ahead.novel, ahead.left, round(ahead.gain), ahead.worth_asking
     (104.0, 20.0, 14, True)
     """
-    if math.isnan(unsettled):
+    if math.isnan(unsettled) or (drift is not None and drift.share is None):
         return Outlook(None, None, None, True, drift)
     left = max(0.0, unsettled - since)
     hit = (said_novel + 1) / (said + 2)  # how likely a question meets a novel sample

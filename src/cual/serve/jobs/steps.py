@@ -137,7 +137,7 @@ def _commit(connection: Connection, claim: Claim, work: Work, **values: Any) -> 
     events.append(connection, work.row.id, work.left)
     ahead = work.task.outlook
     values |= {"folder": work.folder.name, "error": None, "ended": work.task.ended}
-    values |= {"outlook": None if ahead.novel is None else str(ahead)}
+    values |= {"outlook": None if ahead.novel is None and ahead.drift is None else str(ahead)}
     connection.execute(sa.update(db.adaptations).where(db.adaptations.c.id == work.row.id).values(**values))
     jobs.finished(connection, claim)
 
