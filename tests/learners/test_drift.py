@@ -2,18 +2,25 @@
 
 import logging
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from cual import Adaptation, Agent
+from cual.cli import app
 from cual.data.pool import Pool
 from cual.learners.prototypes.drift import moved_together
 from cual.learners.prototypes.space import Space
 from cual.loop.outlook import drifted, outlook
 from cual.loop.safety import Comparison, comparison
+from cual.serve.jobs.worker import Worker
+from cual.serve.rules.records import OPERATOR, Role
+from cual.serve.rules.workspace import Workspace
+from serving import add_person
 
 PACS = Path(__file__).parents[3] / "shared" / "data" / "pacs-lite0.npz"
 WIDTH, EACH = 40, 40
@@ -199,10 +206,8 @@ def test_a_version_that_does_worse_learns_no_guesses_about_known_classes(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Nearly all of a new look is one class: the mean of the pool is no measure of the shift then."""
-    new = look(2, shift=1.0, each=400).only(0, 1, 2)
-    pool = Look(new.X[:440], new.y[:440])
-    known = agent(10 * EACH)
-    fresh = Look(new.X[440:], new.y[440:])
+    pool, known = one_sided()[1], agent(10 * EACH)
+    fresh = look(3, shift=1.0).only(0, 1, 2)
     task = adapted(known, pool)
     with caplog.at_level(logging.WARNING):
         safe = task.finish()
@@ -268,6 +273,51 @@ def test_before_any_answer_only_the_shift_is_told() -> None:
     told = drifted(3.0, pool=50, novel=1.0, said_novel=0, said=9)
     assert outlook(1.0, 0, 0.0, 0, 9, drift=told).worth_asking
     assert not outlook(1.0, 0, 0.0, 0, 9).worth_asking
+
+
+def one_sided() -> tuple[Look, Look]:
+    """Known classes, and a pool in a new look of which nearly all is one class: its mean misleads."""
+    new = look(2, shift=1.0, each=400).only(0, 1, 2)
+    return look(1, each=10 * EACH).only(0, 1, 2), Look(new.X[:440], new.y[:440])
+
+
+def test_the_command_line_says_what_was_not_learned_and_learns_it_if_told_to(tmp_path: Path) -> None:
+    known, pool = one_sided()
+    np.savez(tmp_path / "known.npz", X=known.X, y=known.y)
+    np.savez(tmp_path / "pool.npz", X=pool.X)
+    lines = [f"{i},{label}" for i, label in enumerate(pool.y)]
+    (tmp_path / "answers.csv").write_text("\n".join(["id,label", *lines]))
+    run = partial(CliRunner().invoke, app, env={"COLUMNS": "200"}, catch_exceptions=False)
+    assert run(["fit", str(tmp_path / "known.npz"), "-o", str(tmp_path / "v0.agent")]).exit_code == 0
+    adapt = ["adapt", str(tmp_path / "v0.agent"), str(tmp_path / "pool.npz"), "--budget", "16", "--only-asked"]
+    adapt += ["--labels", str(tmp_path / "answers.csv"), "-o"]
+    safe = run([*adapt, str(tmp_path / "safe.agent")])
+    assert "guesses about known classes were not learned. To learn them, --learn-anyway." in safe.stdout
+    assert "known classes in a new look" in safe.stdout
+    assert "unlearned" in Agent.load(tmp_path / "safe.agent").history[-1]
+    unsafe = run([*adapt, str(tmp_path / "unsafe.agent"), "--learn-anyway"])
+    assert "were not learned" not in unsafe.stdout
+    assert "unlearned" not in Agent.load(tmp_path / "unsafe.agent").history[-1]
+
+
+def test_the_service_says_the_same(tmp_path: Path) -> None:
+    known, pool = one_sided()
+    workspace = Workspace.open(tmp_path / "workspace")
+    agent_id = workspace.add_agent("shapes", Agent.fit(known.X, known.y), OPERATOR).id
+    pool_id = workspace.add_pool("new look", Pool(pool.X), agent_id, OPERATOR).id
+    ann, worker = add_person(workspace, "ann", Role.admin), Worker(workspace)
+    worker.run_until_idle()
+    id = workspace.start(agent_id, pool_id, 16, ann).id
+    worker.run_until_idle()
+    assert "known classes in a new look" in (workspace.adaptation(id).outlook or "")
+    while workspace.adaptation(id).state == "asking":
+        lent = workspace.lend(id, ann, 16)
+        workspace.answer(id, ann, {q.id: int(pool.y[q.sample]) for q in lent})
+        worker.run_until_idle()
+    workspace.finish(id, OPERATOR)
+    worker.run_until_idle()
+    assert "guesses about known classes were not learned" in (workspace.adaptation(id).outlook or "")
+    workspace.close()
 
 
 # -- every head ------------------------------------------------------------------------------------------------

@@ -131,6 +131,13 @@ def adapt(
     ] = None,
     encoder: AgentsEncoder = None,
     weights: Weights = None,
+    learn_anyway: Annotated[
+        bool,
+        typer.Option(
+            "--learn-anyway",
+            help="After drift: learn all guesses, though the new agent does worse than the old one.",
+        ),
+    ] = False,
     device: Device = "cpu",
     ray: RayAddress = None,
     force: Force = False,
@@ -186,7 +193,7 @@ def adapt(
                 ask_person(adaptation, kept, bars)
             else:
                 from_file(adaptation, folder, answers, only_asked)
-            after = adaptation.finish()
+            after = adaptation.finish(safe=not learn_anyway)
         finally:
             bars.clear()
             if ledger is not None:
@@ -292,6 +299,8 @@ def info(agent: AgentFile) -> None:
 
 
 def _summarise(task: "Adaptation", agent: "Agent", output: Path) -> None:
+    from cual.loop.safety import told_of as told_of_safety
+
     outcome = task.outcome
     new = [str(name) for name in outcome["new_classes"]]
     skipped = f", {outcome['skipped']} skipped" if outcome["skipped"] else ""
@@ -309,6 +318,9 @@ def _summarise(task: "Adaptation", agent: "Agent", output: Path) -> None:
         ),
         highlight=False,
     )
+    unlearned = told_of_safety(agent.history[-1])
+    if unlearned is not None:
+        out.print(f"{unlearned} To learn them, --learn-anyway.", style="yellow", highlight=False)
     merges = task.merges()
     for merge in merges:
         out.print(escape(str(merge)), style="yellow", highlight=False)

@@ -12,7 +12,7 @@ from cual.heads import Samples
 from cual.learners import Accepted
 from cual.loop.evidence import Predicts, without_themselves
 from cual.loop.machine import Composed
-from cual.types import BoolArray
+from cual.types import BoolArray, Row
 
 FOLDS = 5
 """Groups of answers that are left out."""
@@ -54,6 +54,18 @@ class Comparison:
             f"of the answers, {lost} are predicted by the version before only and {won} by this one only; "
             f"of the first labels that were held out, {forgotten} and {gained}"
         )
+
+
+def told_of(row: Row) -> str | None:
+    """What a row of an agent's history says of guesses that were not learned.
+
+    >>> told_of({"unlearned": 3})
+    'It would have done worse than the version before, so 3 guesses about known classes were not learned.'
+    """
+    if "unlearned" not in row:
+        return None
+    guesses = f"{row['unlearned']} guesses about known classes"
+    return f"It would have done worse than the version before, so {guesses} were not learned."
 
 
 def comparison(before: Comparable, after: Predicts, pool: Pool, accepted: Accepted) -> Comparison:

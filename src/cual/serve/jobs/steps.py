@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
 from cual.data.pool import Elsewhere
+from cual.loop import safety
 from cual.loop.adaptation import Adaptation
 from cual.loop.journal import Journal
 from cual.serve.rules import adaptations, agents, jobs, pools, views
@@ -80,7 +81,8 @@ def finish(home: Home, claim: Claim, progress: Progress, elsewhere: Elsewhere | 
                 return
             values["suggestions_right"] = _suggestions_right(connection, row.id)
             number = agents.add_version(home, connection, row.agent, file, values)
-            _commit(connection, claim, work, state="finished", result_version=number, merges=merges)
+            unlearned = safety.told_of(agent.history[-1])
+            _commit(connection, claim, work, unlearned, state="finished", result_version=number, merges=merges)
     finally:
         file.unlink(missing_ok=True)
     agents.clear_unfinished(home, claim.job)
@@ -133,11 +135,15 @@ def _still(connection: Connection, claim: Claim, work: Work) -> bool:
     return True
 
 
-def _commit(connection: Connection, claim: Claim, work: Work, **values: Any) -> None:
+def _commit(
+    connection: Connection, claim: Claim, work: Work, unlearned: str | None = None, **values: Any
+) -> None:
     events.append(connection, work.row.id, work.left)
     ahead = work.task.outlook
+    sentences = [] if ahead.novel is None and ahead.drift is None else [str(ahead)]
+    sentences += [] if unlearned is None else [unlearned]
     values |= {"folder": work.folder.name, "error": None, "ended": work.task.ended}
-    values |= {"outlook": None if ahead.novel is None and ahead.drift is None else str(ahead)}
+    values |= {"outlook": " ".join(sentences) or None}
     connection.execute(sa.update(db.adaptations).where(db.adaptations.c.id == work.row.id).values(**values))
     jobs.finished(connection, claim)
 
