@@ -23,6 +23,7 @@ from visiting import site
 
 READING = {
     *("agents", "agent", "versions", "load_agent", "pools", "pool", "picture", "text", "skipped"),
+    *("columns", "columns_of", "with_columns"),
     *("adaptations", "adaptation", "questions", "question", "map", "scores", "ledger", "history"),
     *("pseudo_labels", "alike", "report", "jobs", "audit", "audit_actions"),
     *("encoders", "skipped_of_agent", "dependents_of_agent", "dependents_of_pool"),
@@ -68,6 +69,9 @@ class Commands:
 
     def add_agent(self) -> tuple[Callable[[Person], object], str]:
         return lambda p: self.workspace.add_agent("new", self.service.world.agent(), p), "add agent"
+
+    def set_false_alarms(self) -> tuple[Callable[[Person], object], str]:
+        return lambda p: self.workspace.set_false_alarms(self.service.agent, 0.01, p), "set false alarms"
 
     def roll_back(self) -> tuple[Callable[[Person], object], str]:
         self.service.finish(self.over())

@@ -64,7 +64,7 @@ def moved_together(pool: Tensor, known: Tensor, rng: np.random.Generator) -> flo
     >>> novel = known.clone()
     >>> novel[:200] += 20
     >>> [round(moved_together(pool, known, rng)) for pool in (known, known + 3, novel)]
-    [0, 9, 0]
+    [0, 8, 0]
     """
     if min(len(pool) // 2, len(known)) < LEAST:
         return 0.0
