@@ -1,4 +1,4 @@
-"""Drift told from novelty, followed without forgetting, and never learned to anybody's harm."""
+"""Drift told from novelty, followed without forgetting, and compared with the version before."""
 
 import logging
 from dataclasses import dataclass
