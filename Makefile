@@ -32,9 +32,10 @@ test: $(INSTALLED)  ## run the tests and the examples in docstrings, two at a ti
 test-attacks: $(INSTALLED)  ## the service under attack: hostile requests, connections, pictures and jobs
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "attacks and not postgres and not slow"
 
+# A browser on a busy machine may be late once; what is wrong is wrong twice, and a second run is named at the end.
 test-page: $(INSTALLED)  ## the labelling page in a real Chromium (installed with apt if it is missing)
 	@command -v chromium >/dev/null || $(call install,chromium)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m page
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m page --reruns 1 -rfER
 
 test-postgres: $(INSTALLED)  ## the service on a real PostgreSQL (installed with apt if it is missing)
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || $(call install,postgresql)

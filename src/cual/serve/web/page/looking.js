@@ -53,6 +53,10 @@ export default {
       this.heard = dialog;
       dialog.addEventListener("keydown", (event) => this.key(event));
       dialog.addEventListener("click", (event) => this.click(event));
+      dialog.addEventListener("cancel", (event) => {
+        event.preventDefault(); // Escape: closed like everything else closes it
+        this.close();
+      });
       dialog.addEventListener("close", () => this.back());
       const at = this.at();
       at.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
@@ -101,8 +105,14 @@ export default {
       const here = tiles.indexOf(this.tile);
       this.show(here < 0 ? tiles[0] : tiles[here + step]);
     },
+    // The browser tells "close" later, and gives the focus to where it was: who types on meanwhile must not hit that.
+    close() {
+      this.dialog().close();
+      this.back();
+    },
     back() {
-      const tile = this.tile?.isConnected ? this.tile : document.querySelector('[data-tile][tabindex="0"]');
+      if (!this.tile) return; // it has been given back
+      const tile = this.tile.isConnected ? this.tile : document.querySelector('[data-tile][tabindex="0"]');
       this.tile = null;
       tile?.focus();
       tile?.scrollIntoView({ block: "nearest" });
@@ -142,7 +152,7 @@ export default {
       const page = at.clientHeight * 0.9;
       const scroll = { PageUp: -page, PageDown: page, Home: -at.scrollHeight, End: at.scrollHeight }[event.key];
       const way = WAYS[event.key];
-      if (event.key === "F4") !event.repeat && this.dialog().close();
+      if (event.key === "F4") !event.repeat && this.close();
       else if (event.key === "+" || event.key === "=") this.zoom(STEP);
       else if (event.key === "-") this.zoom(1 / STEP);
       else if (event.key === "0") this.zoom(0);
@@ -160,7 +170,7 @@ export default {
       if (does === "before" || does === "after") this.next(does === "after" ? 1 : -1);
       else if (does === "in" || does === "out") this.zoom(does === "in" ? STEP : 1 / STEP);
       else if (does === "whole") this.zoom(0);
-      else if (does === "close" || event.target === this.dialog()) this.dialog().close();
+      else if (does === "close" || event.target === this.dialog()) this.close();
     },
 
     // -- mouse and fingers -------------------------------------------------------------------------------------
