@@ -70,7 +70,10 @@ class Ids(Column[Label]):
         if isinstance(self.store, Mixed):
             return np.array([self._first_row[sample] for sample in wanted], np.int64)
         keys = [self._key(sample) for sample in wanted]
-        places = np.searchsorted(self._order.keys, np.array(keys, np.int64)).tolist()
+        places = np.searchsorted(self._order.keys, np.array(keys, np.int64))
+        if isinstance(self.store, Numbers):
+            return self._at_once(wanted, keys, places)
+        places = places.tolist()
         return np.array([self._at(*pair) for pair in zip(wanted, keys, places, strict=True)], np.int64)
 
     def _itself(self, sample: Label) -> int:
@@ -81,9 +84,18 @@ class Ids(Column[Label]):
     def _key(self, sample: Label) -> int:
         if not isinstance(self.store, Numbers):
             return hash(sample)
-        if isinstance(sample, str) or not -(2**63) <= sample < 2**63:
+        if isinstance(sample, str) or not -(2**63) <= sample < 2**63 or int(sample) != sample:
             raise KeyError(sample)
         return int(sample)
+
+    def _at_once(self, wanted: Sequence[Label], keys: Sequence[int], places: IntArray) -> IntArray:
+        """The rows of samples whose numbers are at these places of the order, if they are anywhere."""
+        order = self._order
+        there = np.append(order.keys, 0)[places] == keys
+        there &= places < len(self)
+        if not there.all():
+            raise KeyError(wanted[int(np.argmin(there))])
+        return places if order.rows is None else order.rows[places].astype(np.int64)
 
     def _at(self, sample: Label, key: int, place: int) -> int:
         """The row of a sample that is at this place of the order or, if hashes are alike, soon after it."""

@@ -25,7 +25,7 @@ ALIGNMENT = 16  # floats: each tensor starts on a cache line, wherever it came f
 PROGRESS_CALLS = 100
 PART = 1e-3  # targets that sum to one but for so much are of samples that count in full
 EAGER_STEPS = 3  # on a GPU: steps taken before one is recorded, so that libraries have set themselves up
-MIN_RECORDED = 100  # on a GPU: fewer steps than this are not worth recording
+MIN_RECORDED = 40  # on a GPU: fewer steps than this are not worth recording, which takes as long as some 20
 
 
 @torch.no_grad()

@@ -14,11 +14,13 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from cual.kernels.tiles import COLUMNS, DEPTH, ROWS, TOGETHER, tile_of
 
+SIZES = ["n", "n_columns", "groups", "per_row"]
+"""What changes from pool to pool: a kernel is not compiled again for it."""
 GROUP = 32
 """Samples next to each other of which the most alike one stands for all."""
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def _largest(
     U, B, found, n, n_columns, groups, width,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, DEPTH: tl.constexpr, TOGETHER: tl.constexpr, GROUP: tl.constexpr,
@@ -56,7 +58,7 @@ def largest(U: Tensor, B: Tensor) -> Tensor:
     return found
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def _cosines(
     U, B, groups, found, n_columns, width, per_row,
     GROUP: tl.constexpr, DEPTH: tl.constexpr,
