@@ -68,7 +68,7 @@ def rounded(X: Tensor, centre: Tensor) -> Rounded:
     """Samples in half precision. A row's largest entry becomes 128 to 256: far from what that cannot hold."""
     n, width = X.shape
     U, rest = torch.empty(2, n, width, dtype=torch.float16, device=X.device)
-    scales, norms = torch.empty(2, n, device=X.device)
+    scales, norms = torch.empty(n, device=X.device), torch.empty(n, device=X.device)
     wide = triton.next_power_of_2(width)
     _rounded[(n,)](X, centre, U, rest, scales, norms, width, wide, FINER, num_warps=4)
     return Rounded(U, rest, scales, norms)
@@ -135,7 +135,8 @@ def _inside(
     squares = products * products
     owner = tl.load(owners + columns, mask=here, other=-1)
     first = tl.load(owners + column_tile * COLUMNS)
-    for slot in range(slots):
+    last = tl.load(owners + tl.minimum(column_tile * COLUMNS + COLUMNS, n_columns) - 1)
+    for slot in range(last - first + 1):
         part = tl.sum(tl.where(owner[None, :] == first + slot, squares, 0.0), axis=1)
         tl.store(parts + (column_tile * slots + slot).to(tl.int64) * n + rows, part, mask=rows < n)
 
@@ -220,7 +221,7 @@ class Classes:
         self.reaches = self.centred.square().sum(dim=1)
         self.layout = Layout.of(counts, W.device)
         self.high, self.low = torch.empty(2, *W.shape, dtype=torch.float16, device=W.device)
-        self.offsets, self.rounded_offsets, self.lengths = torch.empty(3, len(W), device=W.device)
+        self.offsets, self.rounded_offsets, self.lengths = (W.new_empty(len(W)) for _ in range(3))
         width = W.shape[1]
         _halved[(len(W),)](
             W, self.layout.owners, self.centred, self.high, self.low,
