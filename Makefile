@@ -14,7 +14,7 @@ install = { apt="$$(test $$(id -u) = 0 || echo sudo) apt-get"; \
 	$$apt update -qq && DEBIAN_FRONTEND=noninteractive $$apt install -y -qq --no-install-recommends $(1) >/dev/null; }
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve-demo test test-attacks test-page test-postgres test-ray test-label-studio test-slow fuzz check texts bench clean distclean
+.PHONY: help demo serve-demo test test-attacks test-page test-postgres test-ray test-label-studio test-slow mutants fuzz check texts bench clean distclean
 
 help:  ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ test-label-studio: $(INSTALLED) $(STUDIO)/.installed  ## the bridge to a real La
 
 test-slow: $(INSTALLED)  ## the tests that take minutes
 	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -m slow
+
+mutants: $(INSTALLED)  ## bugs put in by hand, which the tests must notice
+	$(BIN)/python tests/mutants.py
 
 fuzz: $(INSTALLED)  ## the property tests on examples that nobody has tried yet
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --hypothesis-profile=search $$(grep -rl hypothesis tests --include='test_*.py')

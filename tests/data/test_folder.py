@@ -80,6 +80,13 @@ def test_indexing_is_numpy_s(data, tmp_path_factory):
     assert np.array_equal(lazy.select(rows)[:], X[rows])
 
 
+@pytest.mark.parametrize("rows", [[0, 2, 1, 3], [4, 4, 6, 7], [3, 2, 1, 0], [1, 5, 3, 7, 2, 6]])
+def test_shuffled_rows_of_one_shard_are_not_taken_for_a_stretch(rows, tmp_path):
+    """The first and the last of them lie as far apart as in a stretch."""
+    X = filled(tmp_path / "f", n=8, dtype="float32")
+    assert np.array_equal(FeaturesFolder.open(tmp_path / "f").X[rows], X[rows])
+
+
 def test_rows_that_are_not_there_are_an_error(tmp_path):
     filled(tmp_path / "f")
     X = FeaturesFolder.open(tmp_path / "f").X
