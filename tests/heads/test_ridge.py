@@ -193,6 +193,20 @@ def test_random_directions_keep_the_classes_apart(options: dict[str, int], inner
     assert (head.logits(test.X).argmax(1) == test.y).float().mean() > 0.85
 
 
+@pytest.mark.parametrize(("options", "bent"), [({"expand": 24}, True), ({"widest": 4}, False)])
+def test_what_random_directions_give_has_unit_length(options: dict[str, int], bent: bool) -> None:
+    """So it is what a head without them learns of the same vectors, which it makes as long itself."""
+    every, X = samples(60), samples(9, seed=1).X
+    head = learned([every], **options)
+
+    def seen(X: Tensor) -> Tensor:
+        z = torch.nn.functional.normalize(X) @ head._directions.T
+        return z.relu() if bent else z
+
+    plain = learned([Samples(seen(every.X), every.y)], expand=0)
+    torch.testing.assert_close(head.logits(X), plain.logits(seen(X)), rtol=1e-3, atol=1e-4)
+
+
 @pytest.mark.parametrize("options", [{}, {"expand": 5}])
 def test_features_without_length_or_variance(options: dict[str, int]) -> None:
     for X in (torch.zeros(6, D), torch.ones(6, D), torch.full((6, D), 1e-30), torch.full((6, D), 3e38)):
