@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 
 from cual import Agent
 from cual.deploy import to_onnx
-from cual.deploy.checking import TOLERANCE, differences
+from cual.deploy.checking import LEAST_SCORE, TOLERANCE, differences
 from cual.errors import BadOption, NotAllowed, NotExportable, TooFewSamples, WrongEncoder
 from cual.heads import MLP, heads
 from cual.heads.base import Samples
@@ -45,7 +45,7 @@ def assert_same(outputs: dict[str, np.ndarray], agent: Agent, X: np.ndarray) -> 
     assert agent.classes_[outputs["label"]][clear].tolist() == agent.predict(X)[clear].tolist()
     assert float(outputs["threshold"]) == pytest.approx(agent.threshold.value)
     score, threshold = agent.novelty(X), agent.threshold.value
-    clear = np.abs(score - threshold) > TOLERANCE * np.maximum(np.abs(score), abs(threshold))
+    clear = np.abs(score - threshold) > TOLERANCE * np.maximum(np.abs(score), max(abs(threshold), LEAST_SCORE))
     assert clear.mean() > 0.9
     assert outputs["unlike"][clear].tolist() == (score > threshold)[clear].tolist()
 

@@ -17,6 +17,9 @@ SAMPLES = 512
 """Known samples that both are asked about, at most."""
 ITEMS = 4
 """Made-up pictures or texts that both are asked about."""
+LEAST_SCORE = 0.01
+"""A classifier that is sure of all it knows has entropies of 1e-5 and a threshold like that; probabilities in
+float32 say no more of these than that they are small."""
 _ADVICE = {
     "novelty": ". Scores that are measured by a few validation samples which are all alike hang on rounding; "
     "without novelty, classes can be exported alone"
@@ -33,7 +36,7 @@ class Difference:
         Of what.
     value
         Of probabilities as it is; of logits as a share of the agent's number or, where that is smaller, of the
-        median one; of novelty as a share of the score or, where that is smaller, of the threshold.
+        median one; of novelty as a share of the score, the threshold or `LEAST_SCORE`, whichever is largest.
     """
 
     output: str
@@ -62,7 +65,7 @@ def differences(outputs: Mapping[str, AnyArray], agent: Agent, X: AnyArray) -> t
         "calibrated": (agent.calibrated(X), 1.0),
     }
     if "novelty" in outputs:
-        said["novelty"] = (agent.novelty(X), abs(agent.threshold.value))
+        said["novelty"] = (agent.novelty(X), max(abs(agent.threshold.value), LEAST_SCORE))
     return tuple(
         Difference(name, _largest(outputs[name], right, least))
         for name, (right, least) in said.items()
