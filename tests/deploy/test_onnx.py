@@ -83,7 +83,7 @@ def test_digits_known_and_new_are_judged_as_the_agent_judges_them(
     assert one["novelty"] == pytest.approx(outputs["novelty"][7:8], rel=1e-5)
 
 
-@pytest.mark.parametrize("method", [name for name in methods if name != "only-al-8x"])
+@pytest.mark.parametrize("method", list(methods))
 def test_every_method_can_be_exported(method: str, world: World, tmp_path: Path) -> None:
     given = {} if "ridge" in heads.name_of(methods[method].head) else {"head_options": SMALL}
     agent = world.agent(method=method, **given)
@@ -268,21 +268,40 @@ def test_pictures_go_into_a_file_with_the_encoder(
     encoder = make("efficientnet-lite0")
     pixels = np.stack([encoder.prepare(image) for image in pictures(24)])
     X = encoder.encode(list(pixels))
-    for method in ("cual-plus", "cual"):
-        options = {"head": SMALL} if method == "cual" else {}
-        agent = Agent.fit(X[:20], ["red", "blue"] * 10, method, encoder=encoder.fingerprint, **options)
-        written = to_onnx(agent, tmp_path / "v0.onnx")
-        assert written.inputs == ("pixels",)
-        assert written.encoder == encoder.fingerprint
-        outputs = run(tmp_path / "v0.onnx", pixels=pixels)
-        np.testing.assert_allclose(outputs["features"], X, atol=1e-4)
-        assert_same(outputs, agent, X)
+    agent = Agent.fit(X[:20], ["red", "blue"] * 10, "cual-plus", encoder=encoder.fingerprint)
+    written = to_onnx(agent, tmp_path / "v0.onnx")
+    assert written.inputs == ("pixels",)
+    assert written.encoder == encoder.fingerprint
+    outputs = run(tmp_path / "v0.onnx", pixels=pixels)
+    np.testing.assert_allclose(outputs["features"], X, atol=1e-4)
+    assert_same(outputs, agent, X)
     facts = {p.key: p.value for p in onnx.load(tmp_path / "v0.onnx").metadata_props}
     assert json.loads(facts["cual.preprocessing"])["crop"] == 224
     assert facts["cual.kind"] == "image"
     other = Agent.fit(X, ["red", "blue"] * 12, encoder="efficientnet-lite0@0123456789ab")
+    assert to_onnx(other, tmp_path / "v0.onnx").encoder is None
     with pytest.raises(WrongEncoder):
-        to_onnx(other, tmp_path / "v0.onnx")
+        to_onnx(other, tmp_path / "v0.onnx", encoder=True)
+
+
+def test_networks_that_are_named_go_in_and_functions_do_not(tmp_path: Path) -> None:
+    from cual.encoders import FunctionEncoder, make
+    from cual.encoders.exporting import export
+
+    torch.manual_seed(0)
+    network = torch.nn.Sequential(torch.nn.Conv2d(3, 12, 8, 8), torch.nn.ReLU(), torch.nn.Flatten())
+    export(network, {"label": torch.zeros(1, 3, 16, 16)}, str(tmp_path / "net.onnx"))  # a name of ours, too
+    encoder = make(f"onnx:{tmp_path / 'net.onnx'}")
+    pixels = np.stack([encoder.prepare(image) for image in pictures(40)])
+    X = encoder.encode(list(pixels))
+    agent = Agent.fit(X[:30], ["red", "blue"] * 15, "cual-plus", encoder=encoder.fingerprint)
+    for named in (encoder, encoder.name):
+        assert to_onnx(agent, tmp_path / "v0.onnx", encoder=named).inputs == ("pixels",)
+        assert_same(run(tmp_path / "v0.onnx", pixels=pixels), agent, X)
+    function = FunctionEncoder(lambda images: [np.asarray(i).mean(axis=(0, 1)) for i in images], "mean")
+    agent = Agent.fit(X, ["red", "blue"] * 20, "cual-plus", encoder=function.fingerprint)
+    with pytest.raises(NotExportable, match="is no network"):
+        to_onnx(agent, tmp_path / "v1.onnx", encoder=function)
 
 
 def test_texts_go_into_a_file_with_the_encoder_and_its_tokenizer(tmp_path: Path) -> None:
@@ -300,14 +319,17 @@ def test_texts_go_into_a_file_with_the_encoder_and_its_tokenizer(tmp_path: Path)
     texts = [text if i < 16 else f"where is the {text}, please?" for i, text in enumerate(texts)]
     X = encoder.encode(texts)
     agent = Agent.fit(X, (["money"] * 8 + ["animal"] * 8) * 2, "cual-plus", encoder=encoder.fingerprint)
-    written = to_onnx(agent, tmp_path / "v0.onnx", encoder=True)
+    written = to_onnx(agent, tmp_path / "v0.onnx", encoder=encoder)
     assert written.inputs == ("input_ids", "attention_mask")
     np.testing.assert_array_equal(encoder.encode(texts), X)  # what was exported is as it was
-    facts = {p.key: p.value for p in onnx.load(tmp_path / "v0.onnx").metadata_props}
+    session = opened(tmp_path / "v0.onnx")
+    facts = session.get_modelmeta().custom_metadata_map
     tokenizer = Tokenizer.from_str(facts["cual.tokenizer"])
     for batch in (texts[:9], ["a much longer text " * 200]):
         said = tokenizer.encode_batch(batch)
         ids, mask = (np.array([getattr(text, n) for text in said]) for n in ("ids", "attention_mask"))
         assert ids.shape[1] <= json.loads(facts["cual.preprocessing"])["max_tokens"]
-        outputs = run(tmp_path / "v0.onnx", input_ids=ids, attention_mask=mask)
+        outputs = dict(
+            zip(written.outputs, session.run(None, {"input_ids": ids, "attention_mask": mask}), strict=True)
+        )
         assert_same(outputs, agent, encoder.encode(batch))

@@ -16,7 +16,7 @@ from cual import storage
 from cual.agent import Agent
 from cual.deploy.checking import Difference, check_features, check_items, larger
 from cual.encoders.base import Encoder, InOnnx, is_built_in, spec_of, trusted
-from cual.errors import NotAllowed, NotExportable, Unavailable
+from cual.errors import NotAllowed, NotExportable, Unavailable, WrongEncoder
 from cual.graph import Graph, Value
 from cual.types import Row
 
@@ -126,33 +126,25 @@ def _check_installed() -> None:
 
 def _encoder_of(agent: Agent, wanted: bool | str | Encoder) -> InOnnx | None:
     """The encoder that goes into the file, if one does."""
-    if wanted is False or (wanted == "auto" and not _can_be_found(agent)):
+    auto = wanted == "auto"
+    if wanted is False or (auto and (agent.encoder is None or not is_built_in(spec_of(agent.encoder)))):
         return None
     if agent.encoder is None:
         raise NotExportable(
             "the agent does not know the encoder of its features, so no encoder can go into the file; "
             "with encoder=False it takes features"
         )
-    named = None if isinstance(wanted, bool) or wanted == "auto" else wanted
-    encoder = trusted(agent.encoder, named)
+    try:
+        encoder = trusted(agent.encoder, None if auto or isinstance(wanted, bool) else wanted)
+    except (NotAllowed, Unavailable, WrongEncoder):  # its weights, or its package, are not on this machine
+        if auto:
+            return None
+        raise
     if isinstance(encoder, InOnnx):
         return encoder
-    if wanted == "auto":
-        return None
     raise NotExportable(
         f"{encoder.name} is no network that can be written as ONNX; with encoder=False the file takes features"
     )
-
-
-def _can_be_found(agent: Agent) -> bool:
-    """Whether the agent's encoder is a built-in one that is on this machine."""
-    if agent.encoder is None or not is_built_in(spec_of(agent.encoder)):
-        return False
-    try:
-        trusted(agent.encoder)
-    except (NotAllowed, Unavailable):  # weights, or the package that carries them, are not here
-        return False
-    return True
 
 
 def _say(graph: Graph, agent: Agent, X: Value, threshold: float | None) -> None:

@@ -18,7 +18,7 @@ def weighted_distances(
     In float64, with components that are orthonormal to its last digits: then the difference loses nothing that
     counts, and one matrix product does for all classes.
     """
-    means = torch.stack([model.mean for model in models]).double()
+    means = torch.stack([model.mean for model in models]).double().cpu()
     centre, weights = means.mean(dim=0), torch.tensor(outside, dtype=torch.float64)
     squares = X.squared_distances(means) * weights
     W = torch.cat([_orthonormal(model.components) for model in models])
