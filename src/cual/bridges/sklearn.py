@@ -179,8 +179,9 @@ class CualClassifier(ClassifierMixin, BaseEstimator):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        if "agent_" in state:
-            self.agent_ = state["agent_"].agent(self.device)
+        held = state.get("agent_")
+        if isinstance(held, AgentBytes):  # earlier pickles hold the agent itself
+            self.agent_ = held.agent(self.device)
 
     def _checked(self, X: Any) -> AnyArray:
         check_is_fitted(self)
