@@ -37,6 +37,18 @@ def test_the_readme_example_runs_in_fifteen_lines(capsys: pytest.CaptureFixture[
     assert float(accuracy) > 0.9
 
 
+def test_the_onnx_example_runs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in ("onnx", "onnxruntime"):
+        pytest.importorskip(package, reason=f"{package} is not installed")
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+    example = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)[0]
+    exec(compile(example, "models.md", "exec"), {})
+    assert capsys.readouterr().out == "cat False\n"
+
+
 @pytest.mark.parametrize(("title", "name"), [("A strategy", "Bottom"), ("A head", "NearestMean")])
 def test_the_parts_of_the_contributing_page_work(title: str, name: str, tmp_path: Path) -> None:
     """In a process of their own: what is registered there is not registered here."""
@@ -73,7 +85,15 @@ def test_the_contributing_page_has_a_row_for_every_axis() -> None:
 
 @pytest.mark.parametrize(
     "page",
-    ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/components.md", "docs/cual-plus.md", "docs/ray.md"],
+    [
+        "README.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "docs/components.md",
+        "docs/cual-plus.md",
+        "docs/models.md",
+        "docs/ray.md",
+    ],
 )
 def test_files_that_the_pages_name_exist(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")

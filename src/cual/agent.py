@@ -19,10 +19,29 @@ from cual import storage
 from cual.data.labels import ClassNames, read_labels
 from cual.data.pool import Pool, as_features, check_width, chunks, encoder_of
 from cual.errors import BadOption, TooFewSamples, WrongEncoder
-from cual.heads import Calibrates, Head, LearnsOnce, Lesson, Samples, Steps, Whitens, likeliest_factor
+from cual.graph import Value, cannot
+from cual.heads import (
+    Calibrates,
+    DrawsLogits,
+    Head,
+    LearnsOnce,
+    Lesson,
+    Samples,
+    Steps,
+    Whitens,
+    likeliest_factor,
+)
 from cual.held_out import held_out_of_accepted, held_out_of_first
 from cual.learned import Learned, marks_of
-from cual.learners import Accepted, Detector, ModelsClasses, SeesTogether, in_lessons, long_term_lesson
+from cual.learners import (
+    Accepted,
+    Detector,
+    DrawsNovelty,
+    ModelsClasses,
+    SeesTogether,
+    in_lessons,
+    long_term_lesson,
+)
 from cual.loop.adaptation import Adaptation
 from cual.loop.timing import Timings
 from cual.methods import Method, methods
@@ -382,6 +401,25 @@ class Agent(Repairs):
     @cached_property
     def _detector(self) -> Detector:
         return self.method.learner.detector(self, self.method.stds)
+
+    def draw(self, X: Value, novelty: bool = True) -> dict[str, Value]:
+        """What the agent says of features, as a graph: logits, label, probabilities, calibrated, novelty.
+
+        The label is a number, `calibrated` is there where there is a validation set. Parts that cannot be drawn
+        raise `NotExportable`. `cual.deploy` makes a file of it.
+        """
+        if not isinstance(self.head, DrawsLogits):
+            raise cannot(self.head)
+        logits = self.head.draw(X)
+        drawn = {"logits": logits, "label": logits.argmax()}
+        drawn["probabilities"] = (logits * self._sureness).softmax()
+        if self._temperature is not None:
+            drawn["calibrated"] = (logits * self._temperature).softmax()
+        if novelty:
+            if not isinstance(self._detector, DrawsNovelty):
+                raise cannot(self._detector)
+            drawn["novelty"] = self._detector.draw(X)
+        return drawn
 
     def _logits(self, X: ArrayLike) -> Tensor:
         return self.head.logits(self._features(X).to(self.device))

@@ -101,6 +101,10 @@ class Unavailable(CualError, RuntimeError):
     """Weights, data or a package that are not on this machine; the message says how to get them."""
 
 
+class NotExportable(CualError, ValueError):
+    """An agent or an encoder that cannot be written in the format that was asked for; the message says why."""
+
+
 class BadImage(CualError, ValueError):
     """An image that cannot be decoded, or is too large to be decoded safely."""
 

@@ -2,22 +2,26 @@
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler
+from sklearn.utils.validation import check_is_fitted
 
 from cual import Agent
-from cual.bridges.sklearn import CualClassifier
+from cual.bridges.sklearn import CualClassifier, FittedClassifier, FittedDetector
 from cual.errors import BadFeatures, BadOption
 from cual.methods import methods
 from worlds import World
@@ -186,3 +190,70 @@ def test_without_a_random_state_fits_differ(world: World) -> None:
     drawn = [small(random_state=state).fit(world.X, world.y).agent_.seed for state in states]
     assert drawn[0] != drawn[1]
     assert drawn[2] == drawn[3]
+
+
+@pytest.fixture
+def agent(world: World) -> Agent:
+    return world.agent(method="cual-plus")
+
+
+def test_pickles_hold_the_agent_as_its_file(world: World, tmp_path: Path) -> None:
+    clf = small(random_state=5).fit(world.X, world.y)
+    clf.save(tmp_path / "agent")
+    pickled = pickle.dumps(clf)
+    assert (tmp_path / "agent").read_bytes() in pickled
+    assert b"torch" not in pickled.replace((tmp_path / "agent").read_bytes(), b"")
+    again = pickle.loads(pickled)
+    assert again.predict_proba(world.pool).tolist() == clf.predict_proba(world.pool).tolist()
+    assert pickle.loads(pickle.dumps(small())).get_params() == small().get_params()
+
+
+@pytest.mark.parametrize("held", ["path", "bytes"])
+def test_an_agent_is_a_fitted_classifier(held: str, world: World, agent: Agent, tmp_path: Path) -> None:
+    agent.save(tmp_path / "agent")
+    clf = FittedClassifier(tmp_path / "agent") if held == "path" else FittedClassifier.of(agent)
+    check_is_fitted(clf)
+    assert clf.classes_.tolist() == ["cat", "dog"]
+    assert clf.n_features_in_ == 16
+    for fitted in (clf, clone(clf), clone(clf).fit(world.X[:2], ["dog", "cat"])):
+        assert fitted.get_params() == clf.get_params()
+        assert fitted.predict(world.pool).tolist() == agent.predict(world.pool).tolist()
+        np.testing.assert_allclose(fitted.predict_proba(world.pool), agent.predict_proba(world.pool), atol=1e-5)
+        np.testing.assert_allclose(fitted.score_samples(world.pool), -agent.novelty(world.pool), rtol=1e-4)
+    joblib.dump(clf, tmp_path / "clf.joblib")
+    assert joblib.load(tmp_path / "clf.joblib").predict(world.pool).tolist() == clf.predict(world.pool).tolist()
+    pickled = pickle.dumps(clf)
+    assert b"torch" not in pickled.replace((tmp_path / "agent").read_bytes(), b"")
+    assert len(pickled) < 1000 or held == "bytes"
+    assert len(repr(clf)) < 300
+    assert cross_val_score(clf, world.X, world.y, cv=2).min() > 0.9
+
+
+def test_a_fitted_classifier_follows_its_parameters(world: World, agent: Agent, tmp_path: Path) -> None:
+    later = world.answer_all(agent.adapt(world.pool, 8, ids=world.ids)).finish()
+    clf = FittedClassifier.of(agent)
+    assert len(clf.classes_) == 2
+    clf.set_params(agent=FittedClassifier.of(later).agent)
+    assert clf.classes_.tolist() == sorted(later.classes_.tolist())
+    pipe = make_pipeline(FunctionTransformer(), clf)
+    assert pipe.predict(world.pool).tolist() == later.predict(world.pool).tolist()
+    with pytest.raises(ValueError, match="5 features"):
+        clf.predict(world.pool[:, :5])
+    with pytest.raises(BadOption, match=r"FittedClassifier\.of makes one"):
+        FittedClassifier(agent).fit()
+
+
+def test_an_agent_is_a_fitted_detector(world: World, agent: Agent) -> None:
+    detector = clone(FittedDetector.of(agent))
+    novelty = agent.novelty(world.pool)
+    np.testing.assert_allclose(
+        detector.decision_function(world.pool), agent.threshold.value - novelty, atol=1e-3
+    )
+    clear = np.abs(novelty - agent.threshold.value) > 1e-3
+    unlike = detector.predict(world.pool) == -1
+    assert unlike[clear].tolist() == (novelty > agent.threshold.value)[clear].tolist()
+    assert 0 < unlike.mean() < 1
+    assert set(detector.fit_predict(world.pool)) == {-1, 1}
+    eager = detector.set_params(false_alarms=0.5)
+    assert eager.offset_ == -agent.threshold_at(0.5).value
+    assert (eager.predict(world.pool) == -1).sum() > unlike.sum()

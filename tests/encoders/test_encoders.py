@@ -10,9 +10,9 @@ import torch
 from PIL import Image
 
 from cual.encoders import FunctionEncoder, Setup, encoders, make
-from cual.encoders.base import spec_of
+from cual.encoders.base import InOnnx, spec_of
 from cual.encoders.hf_images import image_input
-from cual.errors import BadFeatures, BadFile, BadOption, DamagedFile, Unavailable, UnknownName
+from cual.errors import BadFeatures, BadFile, BadOption, DamagedFile, NotExportable, Unavailable, UnknownName
 
 
 def images(n=5, seed=0):
@@ -122,6 +122,95 @@ def test_contract(spec):
     again = make(spec_of(encoder.fingerprint))
     assert (again.name, again.fingerprint) == (encoder.name, encoder.fingerprint)
     assert np.array_equal(again.encode(items), features)
+
+
+def test_its_network_as_onnx_gives_its_features(spec):
+    """Of all but functions; for one item and for several, and the encoder stays as it is."""
+    encoder = make(spec)
+    if isinstance(encoder, FunctionEncoder):
+        assert not isinstance(encoder, InOnnx)
+        return
+    assert isinstance(encoder, InOnnx)
+    items = [encoder.prepare(item) for item in (images() if encoder.kind == "image" else TEXTS)]
+    before = encoder.encode(items)
+    session = onnxruntime_session(encoder.in_onnx().model)
+    for batch, features in ((items, before), (items[:1], encoder.encode(items[:1]))):
+        (given,) = session.run(None, encoder.feeds(batch))
+        assert given.dtype == np.float32
+        np.testing.assert_allclose(given, features, rtol=1e-4, atol=1e-4)
+    assert np.array_equal(encoder.encode(items), before)
+
+
+def onnxruntime_session(model):
+    return pytest.importorskip("onnxruntime").InferenceSession(model.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "pooling"),
+    [
+        ((4, 4), np.float32, "mean"),
+        ((16,), np.float32, "cls"),
+        ((16,), np.float16, "mean"),
+        ((), np.uint8, "mean"),
+    ],
+)
+def test_an_onnx_file_of_any_shape_goes_on_as_bytes(shape, dtype, pooling, tmp_path):
+    """Maps, tokens and vectors; floats, half floats and bytes; channels first and last."""
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    axes, last = [onnx.helper.np_dtype_to_tensor_dtype(np.dtype(t)) for t in (dtype, np.float32)], not shape
+    sizes = ["n", 8, 8, 3] if last else ["n", 3, 8, 8]
+    out = ["n", 3] if last else ["n", 3, 4, 4] if len(shape) == 2 else ["n", 16, 3]
+    nodes = [onnx.helper.make_node("Cast", ["pixels"], ["features"], to=axes[1])]
+    if last:
+        nodes += [onnx.helper.make_node("ReduceMean", ["features"], ["out"], axes=[1, 2], keepdims=0)]
+    elif len(shape) == 2:
+        nodes += [
+            onnx.helper.make_node("AveragePool", ["features"], ["out"], kernel_shape=[2, 2], strides=[2, 2])
+        ]
+    else:
+        nodes += [
+            onnx.helper.make_node("AveragePool", ["features"], ["m"], kernel_shape=[2, 2], strides=[2, 2]),
+            onnx.helper.make_node("Reshape", ["m", "form"], ["t"]),
+            onnx.helper.make_node("Transpose", ["t"], ["out"], perm=[0, 2, 1]),
+        ]
+    body = onnx.helper.make_graph(
+        nodes,
+        "net",
+        [onnx.helper.make_tensor_value_info("pixels", axes[0], sizes)],
+        [onnx.helper.make_tensor_value_info("out", axes[1], out)],
+        [onnx.numpy_helper.from_array(np.array([-1, 3, 16]), "form")],
+    )
+    model = onnx.helper.make_model(body, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
+    onnx.save(model, tmp_path / "net.onnx")
+    encoder = make(f"onnx:{tmp_path / 'net.onnx'}?pooling={pooling}")
+    items = [encoder.prepare(image) for image in images()]
+    (given,) = onnxruntime_session(encoder.in_onnx().model).run(None, encoder.feeds(items))
+    np.testing.assert_allclose(
+        given, encoder.encode(items), rtol=1e-2 if dtype is np.float16 else 1e-5, atol=1e-5
+    )
+
+
+def test_an_onnx_file_of_an_old_opset_cannot_go_on(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    values = [("x", ["n", 3, 8, 8]), ("out", ["n", 3, 1, 1])]
+    given, out = (onnx.helper.make_tensor_value_info(name, 1, sizes) for name, sizes in values)
+    node = onnx.helper.make_node("GlobalAveragePool", ["x"], ["out"])
+    body = onnx.helper.make_graph([node], "net", [given], [out])
+    model = onnx.helper.make_model(body, opset_imports=[onnx.helper.make_opsetid("", 11)], ir_version=7)
+    onnx.save(model, tmp_path / "net.onnx")
+    with pytest.raises(NotExportable, match="opset 11; 13 is the least"):
+        make(f"onnx:{tmp_path / 'net.onnx'}").in_onnx()
+
+
+def test_an_onnx_file_that_only_a_runtime_takes_cannot_go_on(tmp_path, onnx_file):
+    onnx = pytest.importorskip("onnx")
+    model = onnx.load(onnx_file[0])
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    onnx.save(model, tmp_path / "net.onnx")
+    with pytest.raises(NotExportable, match=r"net.onnx cannot be gone on from: Field 'shape'"):
+        make(f"onnx:{tmp_path / 'net.onnx'}").in_onnx()
 
 
 def test_every_registered_encoder_is_documented():

@@ -1,20 +1,24 @@
-"""An agent as a scikit-learn classifier, for pipelines, grid search and whatever else takes an estimator.
+"""An agent as a scikit-learn estimator, for pipelines, grid search and whatever else takes one.
 
-Only the translation lives here; learning and adapting are the agent's business.
+Only the translation lives here; learning and adapting are the agent's business. `CualClassifier` is fitted by
+scikit-learn; `FittedClassifier` and `FittedDetector` are a version of an agent that is there already.
 """
 
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, OutlierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cual.agent import Agent
 from cual.data.pool import Pool, check_width
+from cual.errors import BadOption
 from cual.loop.adaptation import Adaptation
 from cual.methods import Method, methods
 from cual.types import AnyArray, ArrayLike, FloatArray, Label
@@ -22,6 +26,30 @@ from cual.types import AnyArray, ArrayLike, FloatArray, Label
 BLOCK = 64
 """Rows that are classified at once, always as many: matrix products of other shapes round differently, and
 scikit-learn wants the same probabilities for a sample whatever else it is predicted with."""
+
+
+class AgentBytes(bytes):
+    """The bytes of an agent's file: safetensors and JSON. Short to look at.
+
+    >>> AgentBytes(b"0123")
+    AgentBytes(4 bytes)
+    """
+
+    @classmethod
+    def of(cls, agent: Agent) -> Self:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "agent"
+            agent.save(path)
+            return cls(path.read_bytes())
+
+    def __repr__(self) -> str:
+        return f"AgentBytes({len(self)} bytes)"
+
+    def agent(self, device: str) -> Agent:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "agent"
+            path.write_bytes(self)
+            return Agent.load(path, device)
 
 
 class CualClassifier(ClassifierMixin, BaseEstimator):
@@ -133,10 +161,27 @@ class CualClassifier(ClassifierMixin, BaseEstimator):
     @classmethod
     def load(cls, path: str | os.PathLike[str], device: str = "cpu") -> Self:
         """A fitted classifier around an agent that was saved, by this class or by `Agent.save`."""
-        agent = Agent.load(path, device)
-        fitted = cls(agent.method, random_state=agent.seed, device=device)
+        return cls.from_agent(Agent.load(path, device))
+
+    @classmethod
+    def from_agent(cls, agent: Agent) -> Self:
+        """A fitted classifier around an agent; its clones are fitted anew, `FittedClassifier` is not."""
+        fitted = cls(agent.method, random_state=agent.seed, device=str(agent.device))
         fitted.n_features_in_ = agent.width
         return fitted._take(agent, agent.classes_.dtype)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle and joblib: the agent goes along as its file, and nothing of it is pickled."""
+        state = dict(cast(dict[str, Any], super().__getstate__()))
+        if "agent_" in state:
+            state["agent_"] = AgentBytes.of(state["agent_"])
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        held = state.get("agent_")
+        if isinstance(held, AgentBytes):  # earlier pickles hold the agent itself
+            self.agent_ = held.agent(self.device)
 
     def _checked(self, X: Any) -> AnyArray:
         check_is_fitted(self)
@@ -163,6 +208,135 @@ class CualClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(self.random_state, int | np.integer):
             return int(self.random_state)
         return int(check_random_state(self.random_state).randint(2**31))
+
+
+class _OfAgent(BaseEstimator):
+    """What classifier and detector share: an agent's file, and that fitting changes nothing."""
+
+    def __init__(self, agent: str | os.PathLike[str] | bytes, *, device: str = "cpu") -> None:
+        self.agent = agent
+        self.device = device
+
+    @classmethod
+    def of(cls, agent: Agent) -> Self:
+        """Of an agent in memory: holds the bytes of its file."""
+        return cls(AgentBytes.of(agent), device=str(agent.device))
+
+    def fit(self, X: Any = None, y: Any = None) -> Self:
+        """Nothing is learned; the agent is as it is."""
+        _ = self._classifier
+        return self
+
+    @property
+    def agent_(self) -> Agent:
+        """The agent behind it."""
+        return self._classifier.agent_
+
+    @property
+    def n_features_in_(self) -> int:
+        return self._classifier.n_features_in_
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """How familiar each sample looks: the agent's novelty with the other sign, as scikit-learn has it."""
+        return -self._classifier.novelty(X)
+
+    @property
+    def _classifier(self) -> CualClassifier:
+        """Read when it is needed, and again when another agent or device was set."""
+        given = (self.agent, self.device)
+        if getattr(self, "_read", (None, None))[0] != given:
+            self._read = (given, CualClassifier.from_agent(self._loaded()))
+        return self._read[1]
+
+    def _loaded(self) -> Agent:
+        if isinstance(self.agent, bytes):
+            return AgentBytes(self.agent).agent(self.device)
+        if isinstance(self.agent, Agent):
+            raise BadOption(f"agent takes a file or its bytes; of an Agent, {type(self).__name__}.of makes one")
+        return Agent.load(self.agent, self.device)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle and joblib: the path or the bytes of the file, nothing that was made of them."""
+        state = cast(dict[str, Any], super().__getstate__())
+        return {name: value for name, value in state.items() if name != "_read"}
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+class FittedClassifier(ClassifierMixin, _OfAgent):
+    """A version of an agent as a classifier that is fitted already: clones are, too, and `fit` changes nothing.
+
+    Parameters
+    ----------
+    agent
+        The agent's file, or the bytes of it.
+    device
+        Where to compute: "cpu" or "cuda".
+
+    Examples
+    --------
+    >>> from sklearn.base import clone
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(c, 1, (40, 8)) for c in (0, 6)])
+    >>> clf = clone(FittedClassifier.of(Agent.fit(X, ["cat"] * 40 + ["dog"] * 40)))
+    >>> clf.predict(X[-1:]).tolist(), clf.classes_.tolist(), clf
+    (['dog'], ['cat', 'dog'], FittedClassifier(agent=AgentBytes(... bytes)))
+    """
+
+    @property
+    def classes_(self) -> AnyArray:
+        """The known classes, sorted."""
+        return self._classifier.classes_
+
+    def predict(self, X: Any) -> AnyArray:
+        """The class of each sample."""
+        return self._classifier.predict(X)
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Class probabilities (n, classes), columns in the order of `classes_`."""
+        return self._classifier.predict_proba(X)
+
+
+class FittedDetector(OutlierMixin, _OfAgent):
+    """A version of an agent as a detector of what is unlike anything known, in scikit-learn's signs.
+
+    Parameters
+    ----------
+    agent
+        The agent's file, or the bytes of it.
+    false_alarms
+        The share of known samples that may be called unlike; None for the method's own threshold.
+    device
+        Where to compute: "cpu" or "cuda".
+    """
+
+    def __init__(
+        self,
+        agent: str | os.PathLike[str] | bytes,
+        *,
+        false_alarms: float | None = None,
+        device: str = "cpu",
+    ) -> None:
+        super().__init__(agent, device=device)
+        self.false_alarms = false_alarms
+
+    @property
+    def offset_(self) -> float:
+        """The score below which a sample is unlike anything known."""
+        agent, rate = self.agent_, self.false_alarms
+        return -(agent.threshold if rate is None else agent.threshold_at(rate)).value
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """`score_samples` less `offset_`: below 0 is unlike anything known."""
+        return self.score_samples(X) - np.float32(self.offset_)
+
+    def predict(self, X: Any) -> AnyArray:
+        """1 for samples that look known, −1 for others."""
+        return np.where(self.decision_function(X) < 0, -1, 1)
+
+    def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> AnyArray:
+        return self.fit().predict(X)
 
 
 def _plain(y: AnyArray) -> list[Label]:

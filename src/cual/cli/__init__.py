@@ -9,7 +9,19 @@ import typer
 from rich.markup import escape
 from typer.core import TyperGroup
 
-from cual.cli import bench, data, demo, embed, export, invite, label_studio, learning, repair, serve
+from cual.cli import (
+    bench,
+    data,
+    demo,
+    embed,
+    export,
+    export_model,
+    invite,
+    label_studio,
+    learning,
+    repair,
+    serve,
+)
 from cual.cli.output import err
 from cual.errors import CualError
 
@@ -48,6 +60,8 @@ app = typer.Typer(
 
     [cyan]cual export v1.agent.task -o labels.csv[/cyan]                   take the labels elsewhere
 
+    [cyan]cual export-model v1.agent -o v1.onnx[/cyan]                     run the agent elsewhere
+
     [cyan]cual teach v1.agent labelled.npz -o v2.agent[/cyan]              learn labels that are there already
 
     A folder of images or a table of text does as well; [bold]cual embed[/bold] makes features of it once.
@@ -56,6 +70,7 @@ app = typer.Typer(
 learning.add_to(app)
 repair.add_to(app)
 export.add_to(app)
+export_model.add_to(app)
 embed.add_to(app)
 demo.add_to(app)
 serve.add_to(app)

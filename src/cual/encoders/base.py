@@ -8,14 +8,14 @@ import inspect
 import json
 import re
 import shlex
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 from cual.errors import BadOption, NotAllowed, WrongEncoder
 from cual.registry import Registry
-from cual.types import FloatArray, Progress, Row
+from cual.types import AnyArray, FloatArray, Progress, Row
 
 Kind = Literal["image", "text"]
 Precision = Literal["float32", "bfloat16", "float16"]
@@ -57,6 +57,29 @@ class Encoder(Described, Protocol):
 
     def encode(self, batch: Sequence[Any]) -> FloatArray:
         """Features (n, dim) of prepared items."""
+        ...
+
+
+@dataclass(frozen=True)
+class Network:
+    """An encoder's network as ONNX."""
+
+    model: Any
+    """An `onnx.ModelProto` whose first output is features (n, dim) in float32."""
+    facts: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What else one needs in order to use it, by name: the tokenizer of texts."""
+
+
+@runtime_checkable
+class InOnnx(Encoder, Protocol):
+    """An encoder whose network can be written as ONNX, so that it can run elsewhere."""
+
+    def in_onnx(self) -> Network:
+        """The network; raises `NotExportable` where this one cannot be."""
+        ...
+
+    def feeds(self, batch: Sequence[Any]) -> dict[str, AnyArray]:
+        """What the network is given for prepared items, by the names of its inputs."""
         ...
 
 

@@ -7,19 +7,18 @@ The network is exported once into the cache: onnxruntime runs it many times as f
 import importlib.util
 import os
 import tempfile
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cual.encoders.base import Encoder, Kind, Setup, encoders, fingerprint
+from cual.encoders.base import Encoder, Kind, Network, Setup, encoders, fingerprint
 from cual.encoders.images import ImageInput, Pixels
 from cual.encoders.sessions import open_session
 from cual.encoders.weights import cache_folder, check_packaged, file_sha256, local
 from cual.errors import Unavailable
-from cual.types import FloatArray, Row
+from cual.types import AnyArray, FloatArray, Row
 
 _MEAN, _STD = 127 / 255, 128 / 255
 INPUT = ImageInput(resize=256, crop=224, mean=(_MEAN, _MEAN, _MEAN), std=(_STD, _STD, _STD))
@@ -54,13 +53,22 @@ class SessionImages:
         self.name, self.dim, self._input = name, dim, given
         self.preprocessing: Row = given.to_json()
         self.fingerprint = fingerprint(name, dim, self.preprocessing, weights)
+        self._file = file
         self._session = open_session(file, "cpu", setup.threads)
 
     def prepare(self, item: Any) -> Pixels:
         return self._input.pixels(item)
 
     def encode(self, batch: Sequence[Pixels]) -> FloatArray:
-        return self._session.run(None, {"pixels": np.stack(batch)})[0]
+        return self._session.run(None, self.feeds(batch))[0]
+
+    def in_onnx(self) -> Network:
+        import onnx
+
+        return Network(onnx.load(self._file))
+
+    def feeds(self, batch: Sequence[Pixels]) -> dict[str, AnyArray]:
+        return {"pixels": np.stack(batch)}
 
 
 def build(file: Path) -> Any:
@@ -115,6 +123,7 @@ def _exported(file: Path, digest: str) -> Path:
             return exported
     import torch
 
+    from cual.encoders.exporting import export
     from cual.encoders.torch_images import Normalised
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -122,17 +131,7 @@ def _exported(file: Path, digest: str) -> Path:
     handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{stem}.", suffix=".onnx")
     os.close(handle)
     try:
-        with warnings.catch_warnings(), torch.inference_mode():
-            warnings.simplefilter("ignore")  # the tracing exporter warns at every shape it takes as given
-            torch.onnx.export(
-                network,
-                (torch.zeros(2, INPUT.crop, INPUT.crop, 3, dtype=torch.uint8),),
-                temporary,
-                input_names=["pixels"],
-                output_names=["features"],
-                dynamic_axes={"pixels": {0: "n"}, "features": {0: "n"}},
-                dynamo=False,  # one file, in a second, without further packages
-            )
+        export(network, {"pixels": torch.zeros(2, INPUT.crop, INPUT.crop, 3, dtype=torch.uint8)}, temporary)
         target = folder / f"{stem}-{file_sha256(Path(temporary))}.onnx"
         os.replace(temporary, target)
     except BaseException:

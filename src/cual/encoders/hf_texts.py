@@ -8,15 +8,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cual.encoders.base import Kind, Setup, fingerprint
+from cual.encoders.base import Kind, Network, Setup, fingerprint
 from cual.encoders.hf_images import joint_vectors
 from cual.encoders.torch_images import state_sha256
-from cual.errors import BadFile, BadOption
-from cual.types import FloatArray, Row
+from cual.errors import BadFile, BadOption, NotExportable
+from cual.types import AnyArray, FloatArray, Row
 
 AT_ONCE = 32
 """Texts of one forward pass: of like length, so that little of it is padding."""
 LONGEST = 8192
+TOKENS = ("input_ids", "attention_mask")
+"""What the network is given of a tokenizer; all else is the same for every single text."""
 
 
 class Texts:
@@ -60,13 +62,36 @@ class Texts:
         return out
 
     def _forward(self, texts: list[str]) -> FloatArray:
-        given = self._tokens(
-            texts, padding=True, truncation=True, max_length=self._most, return_tensors="pt"
-        ).to(self._device)
+        given = self._tokenized(texts).to(self._device)
         half = self._precision is not torch.float32
         with torch.inference_mode(), torch.autocast(self._device.type, self._precision, enabled=half):
-            vectors = self._vectors(given).float()
-        return (torch.nn.functional.normalize(vectors, dim=1) if self._unit else vectors).cpu().numpy()
+            return self.vectors(given).cpu().numpy()
+
+    def _tokenized(self, texts: Sequence[str]) -> Any:
+        return self._tokens(
+            list(texts), padding=True, truncation=True, max_length=self._most, return_tensors="pt"
+        )
+
+    def in_onnx(self) -> Network:
+        """The network from tokens on; how texts become tokens is a fact beside it."""
+        from cual.encoders.exporting import as_model
+
+        tokenizer = getattr(self._tokens, "backend_tokenizer", None)
+        if tokenizer is None:
+            raise NotExportable(f"the tokenizer of {self.name} is Python code that cannot go along")
+        given = self._tokenized(["a text", "and another one"]).to(self._device)
+        examples = {name: given[name] for name in TOKENS}
+        model = as_model(self.name, _FromTokens(self, self._model), examples, also_free="tokens")
+        return Network(model, {"tokenizer": tokenizer.to_str()})
+
+    def feeds(self, batch: Sequence[str]) -> dict[str, AnyArray]:
+        given = self._tokenized(batch)
+        return {name: given[name].numpy() for name in TOKENS}
+
+    def vectors(self, given: Any) -> Tensor:
+        """One vector for each text, from its tokens."""
+        vectors = self._vectors(given).float()
+        return torch.nn.functional.normalize(vectors, dim=1) if self._unit else vectors
 
     def _vectors(self, given: Any) -> Tensor:
         if self._pooling == "joint":
@@ -81,6 +106,18 @@ class Texts:
             return hidden[:, 0]
         mask = given["attention_mask"].unsqueeze(-1).to(hidden.dtype)
         return (hidden * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
+
+
+class _FromTokens(torch.nn.Module):
+    """A text encoder as a network of its own."""
+
+    def __init__(self, texts: Texts, model: Any) -> None:
+        super().__init__()
+        self.model = model  # named, so that its weights belong to the network
+        self._texts = texts
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        return self._texts.vectors({"input_ids": input_ids, "attention_mask": attention_mask})
 
 
 def _tokenizer(target: str) -> Any:

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cual.encoders.base import Kind, Setup, fingerprint
+from cual.encoders.base import Kind, Network, Setup, fingerprint
 from cual.encoders.images import ImageInput, Pixels
 from cual.errors import BadFile, BadOption
-from cual.types import FloatArray, Row
+from cual.types import AnyArray, FloatArray, Row
 
 
 class Normalised(nn.Module):
@@ -52,6 +52,16 @@ class TorchImages:
         half = self._precision is not torch.float32
         with torch.inference_mode(), torch.autocast(self._device.type, self._precision, enabled=half):
             return self._network(pixels).float().cpu().numpy()
+
+    def in_onnx(self) -> Network:
+        from cual.encoders.exporting import as_model
+
+        side = self._input.crop
+        example = torch.zeros(2, side, side, 3, dtype=torch.uint8, device=self._device)
+        return Network(as_model(self.name, self._network, {"pixels": example}))
+
+    def feeds(self, batch: Sequence[Pixels]) -> dict[str, AnyArray]:
+        return {"pixels": np.stack(batch)}
 
 
 def load_into(network: nn.Module, state: Mapping[str, Any], where: str) -> None:

@@ -3,6 +3,8 @@
 from cual.heads.base import (
     TOGETHER,
     Calibrates,
+    DrawsLogits,
+    DrawsWhitening,
     Head,
     JoinsClasses,
     LearnsOnce,
@@ -28,6 +30,8 @@ __all__ = [
     "MLP",
     "TOGETHER",
     "Calibrates",
+    "DrawsLogits",
+    "DrawsWhitening",
     "Head",
     "JoinsClasses",
     "LearnsOnce",

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot, pad
 
+from cual.graph import Value
 from cual.registry import Registry
 
 Steps = Callable[[int, int], None]
@@ -213,6 +214,24 @@ class Whitens(Protocol):
         ...
 
     def learn(self, lesson: Lesson, rng: np.random.Generator, progress: Steps | None = None) -> Self: ...
+
+
+@runtime_checkable
+class DrawsLogits(Protocol):
+    """A head that says its formula as a graph, so that it can run elsewhere."""
+
+    def draw(self, X: Value) -> Value:
+        """What `logits` computes."""
+        ...
+
+
+@runtime_checkable
+class DrawsWhitening(Protocol):
+    """A head that whitens, and says that as a graph, too."""
+
+    def draw_whitened(self, X: Value) -> Value:
+        """What `whiten` computes."""
+        ...
 
 
 heads: Registry[Any] = Registry("head")

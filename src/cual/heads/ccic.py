@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cual.errors import BadFeatures, TooFewSamples
+from cual.graph import Value, joined
 from cual.heads.base import Lesson, Samples, Steps, heads
 from cual.heads.mlp import MLP
 from cual.heads.perceptron import CHUNK
@@ -95,6 +96,22 @@ class CCIC(MLP):
             for part in self._embedded(X)
         ]
         return torch.cat(votes) if votes else self._references.new_empty(0, self.n_classes)
+
+    def draw(self, X: Value) -> Value:
+        """The logits as a graph."""
+        weight, bias = self._layers[0]
+        embedding = (X @ weight.t() + bias).relu().unit()
+        distances = embedding.squared_distances(self._references).to(np.float32)
+        classes = self._reference_classes
+        _, voters = distances.top(min(NEIGHBOURS, len(classes)), largest=False)
+        votes = X.graph.constant(F.one_hot(classes, self.n_classes), np.float32).take(voters).mean(1)
+        nearest = [
+            distances.take(mine.cpu().numpy(), axis=1).min(1, keep=True)
+            if len(mine := (classes == c).nonzero()[:, 0])
+            else distances.min(1, keep=True) * 0.0 + FARTHEST
+            for c in range(self.n_classes)
+        ]
+        return votes.at_least(NO_VOTE).log() - joined(nearest) * TIE
 
     @torch.no_grad()
     def learn(self, lesson: Lesson, rng: np.random.Generator, progress: Steps | None = None) -> Self:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from cual.errors import BadFeatures, BadLabels
+from cual.graph import Value
 from cual.heads.base import Lesson, Steps
 from cual.heads.training import Layers, packed, train
 
@@ -53,6 +54,14 @@ class Perceptron:
             weight, bias = self._layers[-1]
             torch.addmm(bias, values, weight.t(), out=logits[start : start + CHUNK])
         return logits
+
+    def draw(self, X: Value) -> Value:
+        """The logits as a graph."""
+        values = X
+        for weight, bias in self._layers[:-1]:
+            values = (values @ weight.t() + bias).relu()
+        weight, bias = self._layers[-1]
+        return values @ weight.t() + bias
 
     def learn(self, lesson: Lesson, rng: np.random.Generator, progress: Steps | None = None) -> Self:
         """A new head that has learned `lesson`: known classes go on from here, new ones start anew."""

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from cual import options as check
 from cual.errors import BadFeatures, BadLabels, BadOption, TooFewSamples
+from cual.graph import Value
 from cual.heads import sums as algebra
 from cual.heads.base import TOGETHER, Lesson, Samples, Steps, heads
 from cual.heads.calibration import likeliest_factor
@@ -339,6 +340,29 @@ class Ridge:
         for rows, z in self._unit_vectors(X, torch.float32):
             whitened[rows] = torch.linalg.solve_triangular(factor.t(), z.sub_(centre), upper=True, left=False)
         return whitened
+
+    def draw(self, X: Value) -> Value:
+        """The logits as a graph."""
+        centre, weights, biases = self._solution
+        return ((self._draw_unit_vectors(X) - centre) @ weights.t() + biases).to(np.float32)
+
+    def draw_whitened(self, X: Value) -> Value:
+        """What `whiten` does, as a graph: a product with L⁻¹, which ONNX has no solver for."""
+        centre, factor, _ = self._whitening
+        inverse = torch.linalg.inv(factor.double())
+        return (self._draw_unit_vectors(X) - centre).to(np.float32) @ inverse.t()
+
+    def _draw_unit_vectors(self, X: Value) -> Value:
+        """z, in float64; the same for logits and whitening."""
+
+        def make() -> Value:
+            z = X.to(np.float64).unit()
+            if self._inner != self.width or self._expanded:
+                z = z @ X.graph.constant(self._directions.t(), np.float32).to(np.float64)
+                z = (z.relu() if self._expanded else z).unit()
+            return z
+
+        return X.graph.shared((type(self), X.name, self._seed), make)
 
     def sureness(self, held_out: Samples) -> float:
         """The factor on logits under which held-out labels are likeliest, of 2⁻¹² to 1.

@@ -3,6 +3,7 @@
 from cual.learners.base import (
     Accepted,
     Detector,
+    DrawsNovelty,
     Knowledge,
     Learner,
     LooksFirst,
@@ -28,6 +29,7 @@ import_all(__name__, __path__)
 __all__ = [
     "Accepted",
     "Detector",
+    "DrawsNovelty",
     "Hesitation",
     "Knowledge",
     "Learner",

@@ -15,6 +15,7 @@ from torch.nn.functional import one_hot
 from cual.acquisition.base import Holdings
 from cual.data.labels import ClassNames
 from cual.data.pool import CHUNK_BYTES, Pool
+from cual.graph import Value, cannot
 from cual.heads import TOGETHER, Head, LearnsOnce, Lesson, Samples, TakesUnlabelled
 from cual.registry import Registry
 from cual.replay import Replay
@@ -219,10 +220,26 @@ class ByScore:
     novelty: Callable[[Tensor], Tensor]
     validation: Tensor
     stds: float
+    formula: Callable[[Value], Value] | None = None
+    """What `novelty` computes, as a graph."""
 
     @property
     def threshold(self) -> Threshold:
         return t_inner(self.novelty(self.validation), self.stds)
+
+    def draw(self, X: Value) -> Value:
+        if self.formula is None:
+            raise cannot(self.novelty, "does not say its formula as a graph")
+        return self.formula(X)
+
+
+@runtime_checkable
+class DrawsNovelty(Protocol):
+    """A detector that says its formula as a graph, so that it can run elsewhere."""
+
+    def draw(self, X: Value) -> Value:
+        """What `novelty` computes; raises `NotExportable` where a part of it cannot be said."""
+        ...
 
 
 class Learner(Protocol):

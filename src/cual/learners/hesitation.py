@@ -13,7 +13,8 @@ from cual import options
 from cual.acquisition.classifier import closeness, entropy
 from cual.data.pool import Pool
 from cual.errors import BadOption
-from cual.heads import Head
+from cual.graph import Value, cannot
+from cual.heads import DrawsLogits, Head
 from cual.learners.base import (
     Accepted,
     ByScore,
@@ -32,6 +33,23 @@ from cual.storage import section
 from cual.types import FloatArray, IntArray
 
 MEASURES = {"entropy": entropy, "margin": closeness}
+
+
+def _draw_entropy(probabilities: Value, n_classes: int) -> Value:
+    p = probabilities.to(np.float64)
+    least = np.finfo(np.float64).tiny  # times its logarithm, what is never likely counts nothing
+    return ((p * p.at_least(least).log()).sum(1) * -1.0).to(np.float32)
+
+
+def _draw_closeness(probabilities: Value, n_classes: int) -> Value:
+    if n_classes < 2:
+        return probabilities.sum(1) * 0.0
+    two, _ = probabilities.top(2)
+    return two.take(np.array(1), axis=1) - two.take(np.array(0), axis=1) + 1.0
+
+
+GRAPHS = {"entropy": _draw_entropy, "margin": _draw_closeness}
+"""The measures as graphs."""
 
 
 @learners.add("hesitation")
@@ -67,7 +85,12 @@ class Hesitation:
         def novelty(X: Tensor) -> Tensor:
             return torch.from_numpy(self.of(softmax(agent.head.logits(X))))
 
-        return ByScore(novelty, agent.validation.X, stds)
+        def formula(X: Value) -> Value:
+            if not isinstance(agent.head, DrawsLogits):
+                raise cannot(agent.head)
+            return GRAPHS[self.measure](agent.head.draw(X).softmax(), agent.head.n_classes)
+
+        return ByScore(novelty, agent.validation.X, stds, formula)
 
     def of(self, probabilities: FloatArray) -> FloatArray:
         """How much each row of class probabilities hesitates."""

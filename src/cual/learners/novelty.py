@@ -10,6 +10,7 @@ from torch import Tensor
 
 from cual import options
 from cual.data.pool import Pool
+from cual.graph import Value, cannot
 from cual.heads import Head, Lesson, Linear, Samples
 from cual.learners.base import (
     Accepted,
@@ -25,7 +26,7 @@ from cual.learners.base import (
 from cual.seeds import generator
 from cual.storage import section
 from cual.types import FloatArray, IntArray
-from cual.uncertainty import FRE, ClassModel, Uncertainty, nearest_of, si, uncertainties
+from cual.uncertainty import FRE, ClassModel, DrawsDistances, Uncertainty, nearest_of, si, uncertainties
 
 
 @learners.add("novelty")
@@ -72,7 +73,12 @@ class Novelty:
         def novelty(X: Tensor) -> Tensor:
             return nearest(X)[0]
 
-        return ByScore(novelty, agent.validation.X, stds)
+        def formula(X: Value) -> Value:
+            if not isinstance(self.uncertainty, DrawsDistances):
+                raise cannot(self.uncertainty)
+            return self.uncertainty.draw(X, agent.models).min(1)
+
+        return ByScore(novelty, agent.validation.X, stds, formula)
 
 
 @dataclass(frozen=True)

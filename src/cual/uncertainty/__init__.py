@@ -3,6 +3,7 @@
 from cual.registry import import_all
 from cual.uncertainty.base import (
     ClassModel,
+    DrawsDistances,
     Finder,
     FindsNearest,
     Uncertainty,
@@ -25,6 +26,7 @@ __all__ = [
     "ClassModel",
     "ClassSamples",
     "ClassSubspace",
+    "DrawsDistances",
     "Finder",
     "FindsNearest",
     "Mahalanobis",

@@ -6,6 +6,7 @@ from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 import torch
 from torch import Tensor
 
+from cual.graph import Value
 from cual.registry import Registry
 
 
@@ -59,6 +60,15 @@ def warn_about(uncertainty: Uncertainty[Any], models: Sequence[Any]) -> None:
     """Let an uncertainty that knows when its models cannot work say so."""
     if isinstance(uncertainty, Warns):
         uncertainty.warn_about(models)
+
+
+@runtime_checkable
+class DrawsDistances(Protocol):
+    """An uncertainty that says its formula as a graph, so that it can run elsewhere (optional)."""
+
+    def draw(self, X: Value, models: Sequence[Any]) -> Value:
+        """What `distances` computes."""
+        ...
 
 
 Finder = Callable[[Tensor], tuple[Tensor, Tensor]]

@@ -4,10 +4,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from cual import kernels, options
+from cual.graph import Value
 from cual.uncertainty.base import Finder, columns, uncertainties
+from cual.uncertainty.drawing import weighted_distances
 from cual.uncertainty.nearest import NearestSubspace
 from cual.uncertainty.stacked import StackedSubspaces
 from cual.uncertainty.subspace import ClassSubspace
@@ -63,6 +66,10 @@ class FRE:
         if kernels.usable(models[0].basis) and any(model.k for model in models):
             return StackedSubspaces(models).nearest
         return NearestSubspace(models) if NearestSubspace.pays(models) else None
+
+    def draw(self, X: Value, models: Sequence[ClassSubspace]) -> Value:
+        """FREₘ(u) as a graph."""
+        return weighted_distances(X, models, [1.0] * len(models), [torch.zeros(model.k) for model in models])
 
     def load(self, state: Mapping[str, Tensor]) -> ClassSubspace:
         """The subspace whose `state` was given."""

@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from cual import options
+from cual.graph import Value, joined
 from cual.uncertainty.base import columns, row_chunks, uncertainties
 
 GOLDEN = 0.6180339887498949  # its multiples modulo 1 fall evenly, wherever one stops
@@ -59,6 +61,12 @@ class ClassSamples:
             distances[rows] = torch.linalg.vector_norm(v - centred[nearest], dim=1)
         return distances
 
+    def draw_kth_nearest(self, X: Value, k: int) -> Value:
+        """The same as a graph, (n, 1)."""
+        k = min(k, len(self.samples))
+        nearest, _ = X.squared_distances(self.samples).top(k, largest=False)
+        return nearest.max(1, keep=True).sqrt().to(np.float32)
+
     def state(self) -> dict[str, Tensor]:
         """All of the model as tensors, for `from_state`."""
         return {
@@ -102,6 +110,10 @@ class KNN:
     def distances(self, X: Tensor, models: Sequence[ClassSamples]) -> Tensor:
         """Distance of each row of `X` to its k-th nearest sample of each class, (n, len(models))."""
         return columns([model.kth_nearest(X, self.k) for model in models], X)
+
+    def draw(self, X: Value, models: Sequence[ClassSamples]) -> Value:
+        """The distances as a graph."""
+        return joined([model.draw_kth_nearest(X, self.k) for model in models])
 
     def load(self, state: Mapping[str, Tensor]) -> ClassSamples:
         """The model whose `state` was given."""

@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 
 from cual import options
+from cual.graph import Value
 from cual.uncertainty.base import columns, uncertainties
+from cual.uncertainty.drawing import weighted_distances
 from cual.uncertainty.subspace import ClassSubspace
 
 TINY = 1e-12  # variance of a class that is all zeros
@@ -43,18 +45,31 @@ class Mahalanobis:
         """Mahalanobis distance of each row of `X` to each class, (n, len(models))."""
         return columns([_mahalanobis(X, subspace) for subspace in models], X)
 
+    def draw(self, X: Value, models: Sequence[ClassSubspace]) -> Value:
+        """The distances as a graph."""
+        variances = [_variances(subspace) for subspace in models]
+        return weighted_distances(
+            X, models, [1 / outside for _, outside in variances], [1 / inside for inside, _ in variances]
+        )
+
     def load(self, state: Mapping[str, Tensor]) -> ClassSubspace:
         """The model whose `state` was given."""
         return ClassSubspace.from_state(state)
 
 
-def _mahalanobis(X: Tensor, subspace: ClassSubspace) -> Tensor:
+def _variances(subspace: ClassSubspace) -> tuple[Tensor, float]:
+    """Along each component, and along any direction outside them."""
     k, d = subspace.components.shape
     prior = subspace.total / d or max(TINY, float(subspace.mean.double().square().mean()))
     inside = subspace.variances + (prior - subspace.variances) / subspace.n
     left = max(0.0, subspace.total - float(subspace.variances.sum(dtype=torch.float64)))
     outside = left / max(1, d - k)
     outside += (prior - outside) / subspace.n
+    return inside, outside
+
+
+def _mahalanobis(X: Tensor, subspace: ClassSubspace) -> Tensor:
+    inside, outside = _variances(subspace)
     squares = torch.empty(len(X), device=X.device)
     for rows, norm, p in subspace.projections(X):
         p.square_()

@@ -13,7 +13,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
 from cual.data.pool import Pool, chunks
-from cual.heads import Whitens
+from cual.graph import Value, cannot
+from cual.heads import DrawsWhitening, Whitens
 from cual.learners.base import Knowledge
 from cual.learners.prototypes.drift import Moved, shared_shift
 from cual.learners.prototypes.neighbours import BLOCK, Nearest, Neighbours, PoolNearest
@@ -139,6 +140,23 @@ class KnownSpace:
         if len(self._known):
             views.append(1 - most_alike(directions, self._known, self._nearest)[0].mean(dim=1))
         return views
+
+    def draw(self, X: Value) -> Value:
+        """What `novelty` computes, as a graph."""
+        if not isinstance(self._head, DrawsWhitening):
+            raise cannot(self._head, "does not say as a graph how it whitens (a method draw_whitened)")
+        whitened = self._head.draw_whitened(X)
+        directions = whitened.unit()
+        alike = [(directions @ self._old.T).max(1)]
+        if len(self._known):
+            k = min(self._nearest, len(self._known))
+            alike.append((directions @ self._known.T).top(k)[0].mean(1))
+        apart = whitened.squared_distances(self._means).min(1).sqrt().to(np.float32)
+        views = [alike[0] * -1.0 + 1.0, apart, *(view * -1.0 + 1.0 for view in alike[1:])]
+        first, *others = [
+            (view - scale.mean) / scale.std for scale, view in zip(self._scales, views, strict=True)
+        ]
+        return sum(others, first)
 
 
 class Space:
