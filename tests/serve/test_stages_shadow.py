@@ -189,6 +189,27 @@ def predictions(n: int) -> Predictions:
     return Predictions(0, ["cat", "dog"], np.tile(np.array([[0.9, 0.1]], np.float32), (n, 1)))
 
 
+def test_the_answer_does_not_wait_for_a_candidate_that_takes_long(
+    here: Site, candidate: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(agent: int, version: int) -> Agent:
+        begun.set()
+        go_on.wait()
+        return candidate
+
+    monkeypatch.setattr(here.app.state.shadow, "_load", slow)
+    w, X = here.service.workspace, here.service.world.pool[:4]
+    ask(here, X)
+    begun.wait()
+    for route in ("predict", "probabilities", "novelty"):
+        assert ask(here, X, route)["version"] == 0
+    assert w.shadow(1).compared == 0
+    go_on.set()
+    until(lambda: w.shadow(1).compared == 12)
+
+
 def test_what_there_is_no_room_for_is_let_go_and_counted(service: Service, candidate: Agent) -> None:
     w, X = service.workspace, service.world.pool[:10]
     begun, go_on = threading.Event(), threading.Event()

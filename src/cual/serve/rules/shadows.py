@@ -180,7 +180,11 @@ def picture(home: Home, agent: int, example: int) -> bytes:
     """The small picture of an example, as WebP."""
     wanted = sa.select(e.picture).where(e.agent == agent, e.id == example, e.picture.is_not(None))
     with home.database.reading() as connection:
-        return base64.b64decode(one_row(connection, wanted, f"picture of example {example}")[0])
+        text = one_row(connection, wanted, f"picture of example {example}")[0]
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:  # a backup may come from anybody
+        raise NotFound(f"the picture of example {example} is damaged") from None
 
 
 def _summed(kept: list[list[Any]], new: Counter[tuple[Label, Label]]) -> list[list[Any]]:
