@@ -29,6 +29,7 @@ READING = {
     *("encoders", "skipped_of_agent", "dependents_of_agent", "dependents_of_pool"),
     *("classes", "find_classes", "recent_classes", "class_keys", "kept_keys", "undo_cost"),
     *("agreement", "gold", "pace"),
+    *("stage_changes", "shadow", "shadow_picture"),
     *("folder", "database", "uploads", "open", "close", "empty_uploads"),  # the process's own housekeeping
 }
 FOR_READERS = {"export"}
@@ -76,6 +77,22 @@ class Commands:
     def roll_back(self) -> tuple[Callable[[Person], object], str]:
         self.service.finish(self.over())
         return lambda p: self.workspace.roll_back(self.service.agent, 0, p), "roll back"
+
+    def set_rollout(self) -> tuple[Callable[[Person], object], str]:
+        return lambda p: self.workspace.set_rollout(self.service.agent, p, "candidate"), "set rollout"
+
+    def _candidate(self) -> int:
+        self.workspace.set_rollout(self.service.agent, OPERATOR, "candidate")
+        self.service.finish(self.over())
+        return self.service.agent
+
+    def promote(self) -> tuple[Callable[[Person], object], str]:
+        agent = self._candidate()
+        return lambda p: self.workspace.promote(agent, 1, 0, "better", p), "promote"
+
+    def discard(self) -> tuple[Callable[[Person], object], str]:
+        agent = self._candidate()
+        return lambda p: self.workspace.discard(agent, 1, "worse", p), "discard"
 
     def add_pool(self) -> tuple[Callable[[Person], object], str]:
         pool = Pool(self.service.world.pool)

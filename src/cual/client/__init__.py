@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cual.client.adaptation import RemoteAdaptation, export
-from cual.client.connection import Connection, ServiceError, until
+from cual.client.connection import ServiceError, until
 from cual.client.records import (
     Label,
     RemoteAgent,
@@ -26,6 +26,7 @@ from cual.client.records import (
     id_of,
     read,
 )
+from cual.client.rollout import OfRollout
 from cual.client.samples import Samples, in_parts, told_of, whole
 from cual.errors import BadFeatures
 
@@ -43,7 +44,7 @@ __all__ = [
 Array = npt.NDArray[Any]
 
 
-class Client(Connection):
+class Client(OfRollout):
     """A service that `cual serve` runs.
 
     Parameters
@@ -130,10 +131,6 @@ class Client(Connection):
     def delete_agent(self, agent: int | RemoteAgent) -> None:
         """Remove an agent with all its versions; answers stay. `Conflict` while something is made with it."""
         self._send("DELETE", f"/api/agents/{id_of(agent)}", once=True)
-
-    def roll_back(self, agent: int | RemoteAgent, version: int) -> RemoteAgent:
-        """Make another version the current one."""
-        return read(RemoteAgent, self.post(f"/api/agents/{id_of(agent)}/roll-back", json={"version": version}))
 
     def set_false_alarms(self, agent: int | RemoteAgent, share: float | None) -> RemoteAgent:
         """Say which share of known samples may be called unlike anything known; None for the method's own."""
@@ -320,13 +317,20 @@ class Client(Connection):
         return RemoteAdaptation(self, int(self.get(f"/api/adaptations/{id}")["id"]))
 
     def start(
-        self, agent: int | RemoteAgent, pool: int | RemotePool, budget: float | int, overlap: int = 1
+        self,
+        agent: int | RemoteAgent,
+        pool: int | RemotePool,
+        budget: float | int,
+        overlap: int = 1,
+        version: int | None = None,
     ) -> "RemoteAdaptation":
         """Begin to adapt an agent to a pool: a float is a share of the pool, an int a number of labels.
 
-        Each question is put to `overlap` people, and every opinion is charged.
+        Each question is put to `overlap` people, and every opinion is charged. The answers build on the live
+        version, unless another is named.
         """
         body = {"agent": id_of(agent), "pool": id_of(pool), "budget": budget, "overlap": overlap}
+        body |= {} if version is None else {"version": version}
         return RemoteAdaptation(self, int(self.post("/api/adaptations", json=body, once=True)["id"]))
 
     def mark_gold(self, pool: int | RemotePool, labels: Mapping[int, Label | None]) -> list[dict[str, Any]]:

@@ -22,6 +22,12 @@ class RemoteAgent:
     error: str | None = None
     false_alarms: float | None = None
     """Share of known samples that may be called unlike anything known; None for the method's own threshold."""
+    new_versions: Literal["live", "candidate"] = "live"
+    """What versions begin as that adaptations make."""
+    shadow_share: float = 1.0
+    """Of samples that a candidate predicts as well."""
+    candidate: int | None = None
+    """The latest one."""
 
 
 @dataclass(frozen=True)

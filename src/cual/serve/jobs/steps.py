@@ -79,9 +79,9 @@ def finish(home: Home, claim: Claim, progress: Progress, elsewhere: Elsewhere | 
         with home.database.writing() as connection:
             if not _still(connection, claim, work):
                 return
-            values["suggestions_right"] = _suggestions_right(connection, row.id)
-            number = agents.add_version(home, connection, row.agent, file, values)
             unlearned = safety.told_of(agent.history[-1])
+            values |= {"suggestions_right": _suggestions_right(connection, row.id), "safety": unlearned}
+            number = agents.add_version(home, connection, row.agent, file, values)
             _commit(connection, claim, work, unlearned, state="finished", result_version=number, merges=merges)
     finally:
         file.unlink(missing_ok=True)

@@ -16,7 +16,7 @@ from cual.data.labels import made_up
 from cual.errors import AlreadyFinished, BadFeatures, Conflict, LabelsMissing, TooFewSamples, WrongEncoder
 from cual.loop import events as loop_events
 from cual.loop.budget import check_overlap, count_labels
-from cual.serve.rules import agents, audit, jobs, standing
+from cual.serve.rules import agents, audit, jobs, stages, standing
 from cual.serve.rules.checks import needs
 from cual.serve.rules.records import AdaptationRecord, MergeRecord, Person, Role
 from cual.serve.storage import events
@@ -51,6 +51,7 @@ def start(
     needs(person, Role.admin)
     with home.database.writing() as connection:
         agents.ready(connection, agent, stays=True)
+        stages.check_kept(connection, agent, version)
         wanted = sa.select(db.pools).where(db.pools.c.id == pool)
         chosen = one_row(connection, wanted.with_for_update(read=True), f"pool {pool}")  # nobody deletes it now
         if chosen.state != "ready":
@@ -263,6 +264,7 @@ def record(connection: Connection, row: Row[Any]) -> AdaptationRecord:
         suggested_classes=[*known, *new],
         merges=_merges(row.merges or [], {*known, *new}),
         stopped=row.stopped,
+        result_stage=stages.of(connection, row.agent, row.result_version),
         doing=_doing(job),
     )
     return replace(told, status=str(standing.status(told)), next=str(standing.following(told)))

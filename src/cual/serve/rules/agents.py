@@ -3,6 +3,7 @@
 import threading
 import uuid
 from collections import OrderedDict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -79,17 +80,34 @@ def add(home: Home, name: str, agent: Agent, person: Person) -> AgentRecord:
     return one(home, number)
 
 
-def add_version(home: Home, connection: Connection, agent: int, file: Path, values: dict[str, Any]) -> int:
-    """Keep `file` as the next version, which becomes the current one; its number. Within a transaction.
+def add_version(
+    home: Home, connection: Connection, agent: int, file: Path, values: dict[str, Any], at_once: bool = False
+) -> int:
+    """Keep `file` as the next version; its number. Within a transaction.
 
-    A kill between the file and the commit leaves a file that no row names; the next version replaces it.
+    It becomes the live one, or a candidate where the team wants that, unless `at_once`. A kill between the file
+    and the commit leaves a file that no row names; the next version replaces it.
     """
-    connection.execute(sa.select(db.agents.c.id).where(db.agents.c.id == agent).with_for_update())
+    wanted = sa.select(db.agents.c.new_versions).where(db.agents.c.id == agent).with_for_update()
+    as_candidate = connection.execute(wanted).scalar_one() == "candidate" and not at_once
     last = connection.execute(sa.select(sa.func.max(db.versions.c.number)).where(db.versions.c.agent == agent))
     number = int(last.scalar_one()) + 1
-    put(home, connection, agent, number, file, values)
-    connection.execute(sa.update(db.agents).where(db.agents.c.id == agent).values(current=number))
+    put(home, connection, agent, number, file, values | ({"stage": "candidate"} if as_candidate else {}))
+    if not as_candidate:
+        make_live(connection, agent, number)
     return number
+
+
+def make_live(connection: Connection, agent: int, version: int) -> None:
+    """Let a version predict from now on; the one before is retired by that. Its row of the agent is locked.
+
+    Examples of what candidates say otherwise than the version before mean nothing any more.
+    """
+    v = db.versions.c
+    connection.execute(sa.update(db.agents).where(db.agents.c.id == agent).values(current=version))
+    mine = sa.update(db.versions).where(v.agent == agent, v.number == version)
+    connection.execute(mine.values(stage="retired"))  # what it will be when another one is live
+    connection.execute(sa.delete(db.shadow_examples).where(db.shadow_examples.c.agent == agent))
 
 
 def versions(home: Home, agent: int) -> list[VersionRecord]:
@@ -100,23 +118,13 @@ def versions(home: Home, agent: int) -> list[VersionRecord]:
             connection, sa.select(db.agents.c.current).where(db.agents.c.id == agent), f"agent {agent}"
         )[0]
         rows = connection.execute(sa.select(db.versions).where(v.agent == agent).order_by(v.number)).mappings()
-        return [VersionRecord(**row, current=row["number"] == current) for row in rows]
+        return [version_record(row, current) for row in rows]
 
 
-def roll_back(home: Home, agent: int, version: int, person: Person) -> AgentRecord:
-    """Make an earlier version the current one. Nothing is deleted: rolling forward is the same thing."""
-    needs(person, Role.admin)
-    v = db.versions.c
-    with home.database.writing() as connection:
-        ready(connection, agent)
-        wanted = sa.select(v.number).where(v.agent == agent, v.number == version)
-        one_row(connection, wanted, f"version {version} of agent {agent}")
-        row = sa.select(db.agents.c.current).where(db.agents.c.id == agent).with_for_update()
-        before = connection.execute(row).scalar_one()
-        if before != version:
-            connection.execute(sa.update(db.agents).where(db.agents.c.id == agent).values(current=version))
-            audit.write(connection, person, "roll back", "agent", agent, version=version, before=before)
-    return one(home, agent)
+def version_record(row: Mapping[Any, Any], current: int) -> VersionRecord:
+    live = row["number"] == current
+    values: dict[str, Any] = {**row, "current": live, "stage": "live" if live else row["stage"]}
+    return VersionRecord(**values)
 
 
 def set_false_alarms(home: Home, agent: int, share: float | None, person: Person) -> AgentRecord:
@@ -161,9 +169,8 @@ def load(home: Home, agent: int, version: int) -> Agent:
     v = db.versions.c
     with home.database.reading() as connection:
         ready(connection, agent)
-        one_row(
-            connection, sa.select(v.number).where(v.agent == agent, v.number == version), f"version {version}"
-        )
+        there = sa.select(v.number).where(v.agent == agent, v.number == version, v.stage != "discarded")
+        one_row(connection, there, f"version {version}")
     return Agent.load(home.agent_file(agent, version))
 
 
@@ -223,7 +230,10 @@ def put(
 def _current() -> sa.Select[Any]:
     a, v = db.agents.c, db.versions.c
     joined = db.agents.outerjoin(db.versions, sa.and_(v.agent == a.id, v.number == a.current))
-    return sa.select(db.agents, v.classes).select_from(joined)
+    other = db.versions.alias()
+    waits = sa.and_(other.c.agent == a.id, other.c.stage == "candidate")
+    latest = sa.select(sa.func.max(other.c.number)).where(waits).scalar_subquery()
+    return sa.select(db.agents, v.classes, latest.label("candidate")).select_from(joined)
 
 
 def _agent(connection: Connection, row: Row[Any]) -> AgentRecord:
@@ -238,6 +248,9 @@ def _agent(connection: Connection, row: Row[Any]) -> AgentRecord:
         "error",
         "skipped",
         "false_alarms",
+        "new_versions",
+        "shadow_share",
+        "candidate",
     )
     progress = jobs.progress_for(connection, db.jobs.c.agent == row.id) if row.state == "preparing" else None
     return AgentRecord(

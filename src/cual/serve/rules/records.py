@@ -68,6 +68,10 @@ class JobProgress:
 
 
 AgentState = Literal["preparing", "ready", "failed", "removed"]
+NewVersions = Literal["live", "candidate"]
+"""What versions begin as that adaptations make."""
+VersionStage = Literal["candidate", "live", "retired", "discarded"]
+"""One is live, and predicts. A candidate waits to be promoted; of one that was discarded the file is gone."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,12 @@ class AgentRecord:
     false_alarms: float | None = None
     """The share of known samples that may be called unlike anything known, as it was set; None for the method's
     own threshold (`Agent.threshold`; 5 % for cual-plus)."""
+    new_versions: NewVersions = "live"
+    """What versions begin as that adaptations make: live at once, or candidates that somebody promotes."""
+    shadow_share: float = 1.0
+    """The share of samples that a candidate predicts, too, when the live version has answered."""
+    candidate: int | None = None
+    """The latest candidate, which predicts in the shadow of the live version."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +152,10 @@ class VersionRecord:
     change: Row | None
     """What was changed where no adaptation made it, as `Agent.history` says it."""
     current: bool
+    """Whether it is live."""
+    stage: VersionStage = "retired"
+    safety: str | None = None
+    """What was not learned, since the version would have done worse than the one before; for people."""
 
 
 PoolKind = Literal["pictures", "text", "features"]
@@ -256,6 +270,8 @@ class AdaptationRecord:
     answer again with one name, until it is finished; a pair goes once answers name only one of the two."""
     stopped: bool = False
     """Whether somebody wanted no more questions."""
+    result_stage: VersionStage | None = None
+    """What the version is by now that came of it."""
     doing: Literal["", "advance", "finish", "pause"] = ""
     """What the learner is about while it is thinking; "pause" is the moment in which answers can be undone."""
     status: str = ""

@@ -110,6 +110,8 @@ def delete_agent(home: Home, agent: int, person: Person) -> None:
         used = db.pools.c.agent == agent
         made_for = connection.execute(sa.select(db.pools.c.id).where(used).limit(1)).one_or_none()
         audit.write(connection, person, "delete agent", "agent", agent, name=row.name)
+        for table in (db.shadow_examples, db.shadows):
+            connection.execute(sa.delete(table).where(table.c.agent == agent))
         if dependents.over or made_for is not None:
             _keep_row(connection, db.agents, agent)
         else:

@@ -89,7 +89,7 @@ def _changed(
                 raise Conflict(
                     "another version has become the current one meanwhile; look at it, and try again"
                 )
-            number = agents.add_version(home, connection, agent, file, values)
+            number = agents.add_version(home, connection, agent, file, values, at_once=True)
             follow(connection, row)
             details = {name: value for name, value in row.items() if name not in ("person", "change")}
             audit.write(connection, person, action, "agent", agent, version_made=number, **details)

@@ -24,13 +24,21 @@ class OfAdaptations:
         return adaptations.one(self.home, adaptation)
 
     def start(
-        self, agent: int, pool: int, budget: float | int, person: Person, overlap: int = 1
+        self,
+        agent: int,
+        pool: int,
+        budget: float | int,
+        person: Person,
+        overlap: int = 1,
+        version: int | None = None,
     ) -> AdaptationRecord:
-        """Adapt the agent's current version; `budget` is a share of the pool (float) or a number of labels.
+        """Adapt an agent's version; `budget` is a share of the pool (float) or a number of labels.
 
-        Each question is put to `overlap` people, and every opinion is charged.
+        Each question is put to `overlap` people, and every opinion is charged. The answers build on the live
+        version, also where there is a candidate, unless another `version` is named.
         """
-        version = agents.one(self.home, agent).version
+        if version is None:
+            version = agents.one(self.home, agent).version
         loaded = self.load_agent(agent, version)
         return adaptations.start(self.home, agent, loaded, version, pool, budget, person, overlap)
 

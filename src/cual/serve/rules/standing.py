@@ -68,6 +68,11 @@ class _Following:
 
     @staticmethod
     def finished(record: AdaptationRecord) -> Sentence:
+        if record.result_stage == "candidate":
+            return said(
+                "Version {number} is made and is a candidate: it waits to be promoted.",
+                number=record.result_version,
+            )
         return said("Version {number} is made and predicts from now on.", number=record.result_version)
 
     @staticmethod

@@ -48,6 +48,7 @@ from cual.serve.rules.records import (
     VersionRecord,
 )
 from cual.serve.rules.reviewing import OfReviews
+from cual.serve.rules.rollout import OfRollout
 from cual.serve.rules.running import OfAdaptations
 from cual.serve.rules.showing import OfSamples
 from cual.serve.rules.sources import TableColumns
@@ -58,7 +59,7 @@ from cual.serve.storage.home import Home, empty_uploads, open_home
 from cual.types import Row
 
 
-class Workspace(OfClasses, OfReviews, OfAdaptations, OfInventory, OfSamples, OfTeams):
+class Workspace(OfClasses, OfReviews, OfAdaptations, OfInventory, OfRollout, OfSamples, OfTeams):
     """Agents, pools, adaptations, questions and answers. Made by `open`."""
 
     def __init__(self, home: Home) -> None:
@@ -129,10 +130,6 @@ class Workspace(OfClasses, OfReviews, OfAdaptations, OfInventory, OfSamples, OfT
     def load_agent(self, agent: int, version: int | None = None) -> Agent:
         """The agent itself, of its current version by default. The last few are kept in memory."""
         return self._agents.get(agent, version)
-
-    def roll_back(self, agent: int, version: int, person: Person) -> AgentRecord:
-        """Make any version the current one. Nothing is deleted; the next adaptation starts from it."""
-        return agents.roll_back(self.home, agent, version, person)
 
     # -- pools -------------------------------------------------------------------------------------------------
 

@@ -94,7 +94,7 @@ def _lasting(connection: Connection) -> Iterator[str]:
     yield "workspace.json"
     g, v, p = db.agents.c, db.versions.c, db.pools.c
     there = sa.select(v.agent, v.number).join_from(db.versions, db.agents, g.id == v.agent)
-    for row in connection.execute(there.where(g.state == "ready")):
+    for row in connection.execute(there.where(g.state == "ready", v.stage != "discarded")):
         yield f"agents/{row.agent}/{row.number}.agent"
         yield f"agents/{row.agent}/skipped.json"
     for pool in connection.execute(sa.select(p.id).where(p.state == "ready")).scalars():

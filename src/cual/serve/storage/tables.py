@@ -108,6 +108,8 @@ agents = sa.Table(
     Column("source", Json),  # none: it came as a file
     Column("skipped", Integer, nullable=False, default=0),
     Column("false_alarms", Double),  # none: the method's own threshold
+    Column("new_versions", String(20), nullable=False, server_default="live"),  # what they begin as
+    Column("shadow_share", Double, nullable=False, server_default="1"),
     _made(),
     sqlite_autoincrement=True,
 )
@@ -129,7 +131,41 @@ versions = sa.Table(
     Column("accuracy_before", Double),
     Column("suggestions_right", Double),
     Column("change", Json),  # none: it came as a file, or an adaptation made it
+    Column("stage", String(20), nullable=False, server_default="retired"),  # while not live
+    Column("safety", Text),  # what was not learned, since it would have done worse (`cual.loop.safety`)
     _made(),
+)
+shadows = sa.Table(  # what a candidate would have said where the live version answered, added up
+    "shadows",
+    metadata,
+    Column("agent", ForeignKey("agents.id"), primary_key=True),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("live", Integer, primary_key=True, autoincrement=False),
+    Column("compared", Integer, nullable=False),
+    Column("agreed", Integer, nullable=False),
+    Column("judged", Integer, nullable=False),
+    Column("live_unlike", Integer, nullable=False),
+    Column("unlike", Integer, nullable=False),
+    Column("dropped", Integer, nullable=False),
+    Column("failed", Integer, nullable=False),
+    Column("pairs", Json, nullable=False),  # [label of the live version, label of the candidate, samples]
+    Column("updated_at", Moment, nullable=False, default=now),
+    _made(),
+)
+shadow_examples = sa.Table(
+    "shadow_examples",
+    metadata,
+    _key(),
+    Column("agent", ForeignKey("agents.id"), nullable=False, index=True),
+    Column("version", Integer, nullable=False),
+    Column("live", Integer, nullable=False),
+    Column("live_label", Json, nullable=False),
+    Column("label", Json, nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("picture", Text),  # none, or a small WebP in base64
+    Column("text", Text),
+    _made(),
+    sqlite_autoincrement=True,
 )
 pools = sa.Table(
     "pools",

@@ -27,6 +27,7 @@ from cual.serve.web.api import (
     pools,
     predictions,
     questions,
+    rollout,
     sessions,
     teamwork,
 )
@@ -35,6 +36,7 @@ from cual.serve.web.observing import Metrics, Observe
 from cual.serve.web.predictions.encoding import Encodings
 from cual.serve.web.predictions.places import Places
 from cual.serve.web.predictions.predicting import Predictor, Shape
+from cual.serve.web.predictions.shadow import Shadow
 from cual.serve.web.security.attempts import Attempts
 from cual.serve.web.security.headers import SafeHeaders
 from cual.serve.web.security.middleware import BodyLimit, Gate, cookie_names
@@ -70,10 +72,12 @@ def create_app(
     )
 
     encodings = Encodings(metrics.encoded.inc, metrics.encoder_stopped.inc)
+    shadow = Shadow(workspace.home)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         yield
+        shadow.close()
         encodings.close()
         predictor.close()
 
@@ -92,13 +96,13 @@ def create_app(
     app.state.workspace, app.state.settings, app.state.accounts = workspace, settings, accounts
     app.state.attempts, app.state.cookies, app.state.metrics = attempts, cookies, metrics
     app.state.predictor, app.state.places = predictor, Places(settings.limits)
-    app.state.encodings = encodings
+    app.state.encodings, app.state.shadow = encodings, shadow
     app.state.exports = exports.UnderWay()
     app.state.worker_alive = worker_alive
     add_error_handlers(app)
     # the busiest first
     parts = (predictions, agents, questions, adaptations, classes, exports, pools, sessions, people, audit)
-    for part in (*parts, teamwork, operations):
+    for part in (*parts, teamwork, rollout, operations):
         app.include_router(part.router)
     app.add_api_route("/api/{path:path}", _no_such_route, methods=list(_METHODS), include_in_schema=False)
     if settings.pages:
@@ -119,6 +123,7 @@ def _shape(workspace: Workspace, agent: int, version: int | None) -> Shape:
     columns: list[sa.Column[Any]] = [v.number, a.width, v.classes, a.false_alarms]
     asked = sa.select(*columns).join_from(db.versions, db.agents, v.agent == a.id)
     asked = asked.where(a.id == agent, v.number == (a.current if version is None else version))
+    asked = asked.where(v.stage != "discarded")
     name = f"agent {agent}" if version is None else f"version {version} of agent {agent}"
     with workspace.database.reading() as link:
         ready(link, agent)

@@ -38,6 +38,8 @@ class Start(Body):
     budget: Labels
     overlap: Annotated[StrictInt, Field(ge=1, le=100)] = 1
     """How many people each question is put to; every opinion is charged."""
+    version: Annotated[StrictInt, Field(ge=0, le=LARGEST_ID)] | None = None
+    """What the answers build on; null for the live version."""
 
 
 class Budget(Body):
@@ -74,8 +76,8 @@ def adaptations(person: Reader, workspace: InWorkspace) -> list[AdaptationRecord
 
 @router.post("", status_code=201, responses=problems(404, 409))
 def start(person: Admin, workspace: InWorkspace, new: Start) -> AdaptationRecord:
-    """Begin to adapt an agent's current version to a pool."""
-    return workspace.start(new.agent, new.pool, new.budget, person, new.overlap)
+    """Begin to adapt an agent's live version, or another one, to a pool."""
+    return workspace.start(new.agent, new.pool, new.budget, person, new.overlap, new.version)
 
 
 @router.get("/{id}", responses=problems(404))

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import numpy as np
 from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
-from pydantic import Field, StrictInt
+from pydantic import Field
 
 from cual.agent import Agent
 from cual.errors import CualError, DamagedFile, ForeignFile, NewerFormat
@@ -15,7 +15,6 @@ from cual.serve.rules.records import AgentRecord, DependentsRecord, VersionRecor
 from cual.serve.rules.sources import TableColumns
 from cual.serve.web import uploads
 from cual.serve.web.api.common import (
-    LARGEST_ID,
     Admin,
     Body,
     Id,
@@ -63,10 +62,6 @@ class LabelledData(FromData):
 
 class LabelledPath(LabelledData):
     path: ServerPath
-
-
-class RollBack(Body):
-    version: Annotated[StrictInt, Field(ge=0, le=LARGEST_ID)]
 
 
 class FalseAlarms(Body):
@@ -143,13 +138,6 @@ def skipped(person: Reader, workspace: InWorkspace, id: Id) -> list[SkippedOut]:
 def versions(person: Reader, workspace: InWorkspace, id: Id) -> list[VersionRecord]:
     """All versions, with what led to each and how good it is by labels of people."""
     return workspace.versions(id)
-
-
-@router.post("/{id}/roll-back", responses=problems(404, 409))
-def roll_back(person: Admin, workspace: InWorkspace, id: Id, to: RollBack) -> AgentRecord:
-    """Make another version the current one. Nothing is deleted."""
-    workspace.roll_back(id, to.version, person)
-    return workspace.agent(id)
 
 
 @router.put("/{id}/false-alarms", responses=problems(404, 409))

@@ -21,6 +21,7 @@ class Features:
     rows: list[int]
     """Which row of the request each row of `X` is."""
     failed: dict[int, CualError]
+    sent: Raw | None = None
 
     def spread(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """An answer about `X` as one about all that was sent: null where a row could not be encoded.
@@ -67,4 +68,4 @@ async def encoded(encodings: Encodings, encoder: str, sent: Raw, person: int) ->
         what = "picture" if sent.kind == "image" else "text"
         refusal = f"the {what} cannot" if sent.single else f"none of the {len(failed)} {what}s can"
         raise type(first)(f"{refusal} be used: {first}")
-    return Features(np.stack(list(good.values())), list(good), failed)
+    return Features(np.stack(list(good.values())), list(good), failed, sent)

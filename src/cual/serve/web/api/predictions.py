@@ -26,10 +26,11 @@ from cual.serve.web.predictions.encoding import Encodings
 from cual.serve.web.predictions.outcomes import UNSURE_BELOW, Judgements, Novelties, Predictions, Verdict
 from cual.serve.web.predictions.places import Place, Places
 from cual.serve.web.predictions.predicting import Charge, Predictor
+from cual.serve.web.predictions.shadow import Originals, Shadow
 from cual.serve.web.settings import Limits
 from cual.types import AnyArray, Label
 
-T = TypeVar("T")
+T = TypeVar("T", Predictions, Novelties, Judgements)
 router = APIRouter(prefix="/api/agents", tags=["agents"])
 Version = Annotated[int | None, Query(ge=0, le=LARGEST_ID, description="The current one if not given.")]
 FalseAlarms = Annotated[
@@ -108,6 +109,7 @@ class Asking:
     encodings: Encodings
     places: Places
     limits: Limits
+    shadow: Shadow
 
     async def answer(
         self,
@@ -120,6 +122,7 @@ class Asking:
             samples = await self._features(place)
             X = samples.X if isinstance(samples, Features) else samples
             predicted = await compute(self.agent, self.version, X, self.person.id, place.grow)
+            self.shadow.offer(self.agent, X, predicted, _originals(samples))
             told = fields(predicted)
             return answers.response(
                 samples.spread(told) if isinstance(samples, Features) else told, place.leave
@@ -161,6 +164,13 @@ class Asking:
         return record.encoder
 
 
+def _originals(samples: AnyArray | Features) -> Originals | None:
+    """What the rows of features were made of."""
+    if not isinstance(samples, Features) or samples.sent is None:
+        return None
+    return Originals(samples.sent.kind, [samples.sent.items[row] for row in samples.rows])
+
+
 async def _asking(request: Request, person: Reader, id: Id, version: Version = None) -> Asking:
     state = request.app.state  # not as dependencies: each takes FastAPI longer than a prediction takes us
     return Asking(
@@ -173,6 +183,7 @@ async def _asking(request: Request, person: Reader, id: Id, version: Version = N
         state.encodings,
         state.places,
         state.settings.limits,
+        state.shadow,
     )
 
 

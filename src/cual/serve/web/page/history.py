@@ -8,12 +8,13 @@ from starlette.requests import Request
 from cual.serve.rules import standing
 from cual.serve.rules.records import AdaptationRecord, AgentRecord, Role, VersionRecord
 from cual.serve.rules.sentences import said
+from cual.serve.web.page.candidate import CandidateCard
 from cual.serve.web.page.class_repair import change_in_words
 from cual.serve.web.page.elements import El, button, link
 from cual.serve.web.page.export import available_formats, export_card
 from cual.serve.web.page.false_alarms import false_alarms_card
 from cual.serve.web.page.frame import frame
-from cual.serve.web.page.help import confirmed
+from cual.serve.web.page.rollout import BADGES, accuracy_in_words, reason_for, rollout_card
 from cual.serve.web.page.routes import page
 from cual.serve.web.page.texts import told, tr, trn
 from cual.serve.web.page.viewer import Viewer, asked, tried
@@ -49,6 +50,7 @@ class History:
         self._viewer, self._id = viewer, id
         self._box = El("div", classes="stack")
         self._drawn: tuple[object, ...] = ()
+        self._candidate = CandidateCard(viewer, id, self.refresh)
 
     async def refresh(self) -> None:
         await self.draw(await asked(self._viewer.workspace.agent, self._id))
@@ -58,8 +60,11 @@ class History:
         workspace = self._viewer.workspace
         versions = await asked(workspace.versions, self._id)
         going = [a for a in await asked(workspace.adaptations) if a.agent == self._id and a.state != "finished"]
-        now = (agent, tuple(v.number for v in versions), tuple((a.id, a.state) for a in going))
+        changes = await asked(workspace.stage_changes, self._id)
+        stages = tuple((v.number, v.stage) for v in versions)
+        now = (agent, stages, tuple((a.id, a.state) for a in going), len(changes))
         if now == self._drawn:
+            await self._candidate.draw(agent)
             return
         self._drawn = now
         columns = any(pool.columns for pool in await asked(workspace.pools) if pool.agent == self._id)
@@ -77,13 +82,15 @@ class History:
                     ),
                     "soft",
                 )
+            self._candidate.place()
             with El("section", classes="card", aria_label=tr("Classes")):
                 El("h2", trn("{n} class", "{n} classes", len(agent.classes)))
                 El("p", some(agent.classes, 60), "wrap")
                 link(tr("What each of them is"), f"/agents/{self._id}/classes")
             with El("section", classes="card", aria_label=tr("Versions")):
                 El("h2", tr("Versions"))
-                self._table(versions)
+                self._table(versions, agent.version)
+            rollout_card(self._viewer, agent, changes, self.refresh)
             false_alarms_card(self._viewer, agent)
             if len(versions) > 1 or going:
                 export_card(f"/api/agents/{self._id}/labels", available_formats(), columns)
@@ -91,8 +98,9 @@ class History:
                 with El("section", classes="card", aria_label=tr("Adaptations")):
                     El("h2", tr("Under way"))
                     _going(going)
+        await self._candidate.draw(agent)
 
-    def _table(self, versions: Sequence[VersionRecord]) -> None:
+    def _table(self, versions: Sequence[VersionRecord], live: int) -> None:
         box = El("div", classes="scroll", tabindex="0", role="region", aria_label=tr("Table of versions"))
         with box, El("table", classes="table"):
             with El("thead"), El("tr"):
@@ -102,15 +110,15 @@ class History:
                     El("span", tr("Actions"), "hidden-text")
             with El("tbody"):
                 for version in sorted(versions, key=lambda v: -v.number):
-                    self._row(version)
+                    self._row(version, live)
 
-    def _row(self, version: VersionRecord) -> None:
+    def _row(self, version: VersionRecord, live: int) -> None:
         first = version.parent is None
         with El("tr", data_version=str(version.number)):
             with El("td"), El("div", classes="line"):
                 El("b", str(version.number))
-                if version.current:
-                    El("span", tr("current"), "badge lit")
+                if version.stage in BADGES:
+                    El("span", told(BADGES[version.stage]), "badge lit" if version.current else "badge")
                 if not first:
                     El("span", tr("from {parent}", parent=version.parent), "soft")
             El("td", day(version.created_at))
@@ -118,27 +126,28 @@ class History:
             asked_for = not first and version.change is None
             El("td", str(version.labels_used) if asked_for else "", "number")
             El("td", str(version.pseudo_labels) if asked_for else "", "number")
-            El("td", _accuracy(version), "number wrap")
+            El("td", accuracy_in_words(version), "number wrap")
             El("td", percent(version.suggestions_right), "number")
             with El("td"), El("div", classes="line"):
                 if version.adaptation is not None:
                     link(tr("Report"), f"/api/adaptations/{version.adaptation}/report", target="_blank")
-                if not version.current and self._viewer.may(Role.admin):
+                if version.stage == "retired" and self._viewer.may(Role.admin):
                     button(
                         tr("Roll back"), aria_label=tr("Roll back to version {number}", number=version.number)
-                    ).on("click", lambda: self._roll_back(version.number))
+                    ).on("click", lambda: self._roll_back(version.number, live))
 
-    async def _roll_back(self, number: int) -> None:
+    async def _roll_back(self, number: int, live: int) -> None:
         sure = tr(
             "Make version {number} the one that predicts? Nothing is deleted, and you can come back.",
             number=number,
         )
-        if not await confirmed(sure, tr("Roll back")):
+        why = await reason_for(sure, tr("Roll back"), needed=False)
+        if why is None:
             return
         person = await tried(self._viewer.now, Role.admin)
         if person is None:
             return
-        await tried(self._viewer.workspace.roll_back, self._id, number, person)
+        await tried(self._viewer.workspace.roll_back, self._id, number, person, why, live)
         await self.refresh()
 
 
@@ -146,25 +155,6 @@ def _learned(version: VersionRecord) -> str:
     if version.change is not None:
         return change_in_words(version.change)
     return some(version.classes if version.parent is None else version.new_classes, 12) or tr("no new class")
-
-
-def _accuracy(version: VersionRecord) -> str:
-    """How good it is, by how many labels of people, and how good the version before was on the same samples."""
-    if not version.held_out:
-        return ""
-    value = percent(version.held_out_accuracy)
-    if version.accuracy_low is None:  # made by an earlier cual, which counted pseudo-labels too
-        return tr("{share} of {n}, guesses of its own among them", share=value, n=version.held_out)
-    what = {
-        "share": value,
-        "low": percent(version.accuracy_low),
-        "high": percent(version.accuracy_high),
-        "n": version.held_out,
-    }
-    if version.accuracy_before is None:
-        return tr("{share} ({low} to {high}), by {n} labels", **what)
-    before = percent(version.accuracy_before)
-    return tr("{share} ({low} to {high}), by {n} labels; before it {before}", **what, before=before)
 
 
 def _going(adaptations: Sequence[AdaptationRecord]) -> None:

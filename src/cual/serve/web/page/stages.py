@@ -64,10 +64,12 @@ class Stage:
         El("h2", tr("Finished: version {number}", number=record.result_version))
         learned = some(record.new_classes, 12)
         El("p", tr("Learned {classes}.", classes=learned) if learned else tr("No new class was found."), "wrap")
+        if record.result_stage == "candidate":
+            El("p", told(standing.following(record)), "wrap")
         with _line():
             link(tr("See the history"), f"/agents/{record.agent}", "button main")
             link(tr("Report"), f"/api/adaptations/{self._id}/report", "button", target="_blank")
-            if self._viewer.may(Role.admin):
+            if self._viewer.may(Role.admin) and record.result_stage not in ("candidate", "discarded"):
                 back = tr("Take it back: version {number}", number=record.base_version)
                 button(back).on("click", self._roll_back)
 
@@ -89,7 +91,9 @@ class Stage:
     async def _finish(self) -> None:
         assert self._record is not None
         believed = len(await asked(self._viewer.workspace.pseudo_labels, self._id))
-        if await confirmed(_what_finishing_does(self._record, believed), tr("Make the new version")):
+        agent = await asked(self._viewer.workspace.agent, self._record.agent)
+        at_once = agent.new_versions == "live"
+        if await confirmed(_what_finishing_does(self._record, believed, at_once), tr("Make the new version")):
             await self._do(self._viewer.workspace.finish)
 
     async def _roll_back(self) -> None:
@@ -170,7 +174,7 @@ async def _wanted_labels(record: AdaptationRecord) -> int | None:
     return int(value) if isinstance(value, int | float) else None
 
 
-def _what_finishing_does(record: AdaptationRecord, believed: int) -> str:
+def _what_finishing_does(record: AdaptationRecord, believed: int, at_once: bool) -> str:
     """What is made of what, and that it can be taken back."""
     known = some(record.new_classes, 6)
     parts = (
@@ -183,7 +187,9 @@ def _what_finishing_does(record: AdaptationRecord, believed: int) -> str:
         tr(
             "It predicts from then on; you can go back to version {number} at any time.",
             number=record.base_version,
-        ),
+        )
+        if at_once
+        else tr("It begins as a candidate: an administrator promotes or discards it."),
     )
     return " ".join(parts)
 

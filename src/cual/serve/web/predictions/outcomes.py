@@ -11,7 +11,7 @@ import torch
 
 from cual.agent import Agent
 from cual.errors import BadFeatures, TooLarge
-from cual.serve.web.predictions.queueing import Kind, Piece, Request
+from cual.serve.web.predictions.queueing import Kind, Piece
 from cual.serve.web.settings import Limits
 from cual.types import FloatArray, Label
 
@@ -117,15 +117,16 @@ def kept(piece: Piece, part: FloatArray, agent: Agent, shape: Shape) -> Outcome 
     if request.numbers is None:
         request.numbers = np.empty((len(request.X), *part.shape[1:]), np.float32)
     request.numbers[piece.rows] = part
-    return _outcome(request, request.numbers, agent, shape) if piece.is_last else None
-
-
-def _outcome(request: Request, numbers: FloatArray, agent: Agent, shape: Shape) -> Outcome:
-    version, names = shape.version, list(agent.names.names)
-    if request.kind == "predict":
-        return Predictions(version, names, numbers)
     rate = shape.false_alarms if request.false_alarms is None else request.false_alarms
-    if request.kind == "novelty":
+    return outcome(request.kind, request.numbers, agent, shape.version, rate) if piece.is_last else None
+
+
+def outcome(kind: Kind, numbers: FloatArray, agent: Agent, version: int, rate: float | None) -> Outcome:
+    """What the numbers of all rows say, at a rate of false alarms; None for the method's own threshold."""
+    names = list(agent.names.names)
+    if kind == "predict":
+        return Predictions(version, names, numbers)
+    if kind == "novelty":
         return Novelties(version, _threshold(agent, rate), numbers, rate)
     has_known = len(agent.validation) > 0
     threshold = _threshold(agent, rate) if has_known else None
