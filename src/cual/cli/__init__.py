@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from typer.core import TyperGroup
 
-from cual.cli import bench, data, demo, embed, export, invite, label_studio, learning, repair, serve
+from cual.cli import bench, data, demo, embed, export, invite, label_studio, learning, repair, serve, split
 from cual.cli.output import err
 from cual.errors import CualError
 
@@ -55,6 +55,7 @@ app = typer.Typer(
 )
 learning.add_to(app)
 repair.add_to(app)
+split.add_to(app)
 export.add_to(app)
 embed.add_to(app)
 demo.add_to(app)
