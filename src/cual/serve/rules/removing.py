@@ -110,6 +110,9 @@ def delete_agent(home: Home, agent: int, person: Person) -> None:
         used = db.pools.c.agent == agent
         made_for = connection.execute(sa.select(db.pools.c.id).where(used).limit(1)).one_or_none()
         audit.write(connection, person, "delete agent", "agent", agent, name=row.name)
+        mine = sa.select(db.repairs.c.id).where(db.repairs.c.agent == agent)
+        connection.execute(sa.delete(db.jobs).where(db.jobs.c.repair.in_(mine)))
+        connection.execute(sa.delete(db.repairs).where(db.repairs.c.agent == agent))
         if dependents.over or made_for is not None:
             _keep_row(connection, db.agents, agent)
         else:
