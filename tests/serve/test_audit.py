@@ -28,7 +28,7 @@ READING = {
     *("pseudo_labels", "alike", "report", "jobs", "audit", "audit_actions"),
     *("encoders", "skipped_of_agent", "dependents_of_agent", "dependents_of_pool"),
     *("classes", "find_classes", "recent_classes", "class_keys", "kept_keys", "undo_cost"),
-    *("agreement", "gold", "pace"),
+    *("agreement", "gold", "pace", "repairs", "repair"),
     *("stage_changes", "shadow", "shadow_picture"),
     *("folder", "database", "uploads", "open", "close", "empty_uploads"),  # the process's own housekeeping
 }
@@ -143,6 +143,39 @@ class Commands:
     def remove_class(self) -> tuple[Callable[[Person], object], str]:
         agent = self._of_plus()
         return lambda p: self.workspace.remove_class(agent, "cat", p), "remove class"
+
+    def teach(self) -> tuple[Callable[[Person], object], str]:
+        agent = self._of_plus()
+
+        def teach(person: Person) -> object:
+            self.workspace.uploads.mkdir(exist_ok=True)
+            file = self.workspace.uploads / "said.csv"
+            file.write_text("text,label\na,b\n")
+            return self.workspace.teach(agent, file, person)
+
+        return teach, "teach"
+
+    def forget(self) -> tuple[Callable[[Person], object], str]:
+        agent = self._of_plus()
+        return lambda p: self.workspace.forget(agent, p, of=self.service.bob.id), "forget"
+
+    def split_class(self) -> tuple[Callable[[Person], object], str]:
+        agent = self._of_plus()
+        return lambda p: self.workspace.split_class(agent, "cat", p), "split class"
+
+    def _asking_split(self) -> tuple[int, int]:
+        agent = self._of_plus()
+        asked = self.workspace.split_class(agent, "cat", self.service.ann)
+        self.service.work()
+        return agent, asked.id
+
+    def answer_split(self) -> tuple[Callable[[Person], object], str]:
+        at = self._asking_split()
+        return lambda p: self.workspace.answer_split(*at, ["tom", "kit"], {}, p), "answer split"
+
+    def drop_repair(self) -> tuple[Callable[[Person], object], str]:
+        at = self._asking_split()
+        return lambda p: self.workspace.drop_repair(*at, p), "drop repair"
 
     def give_key(self) -> tuple[Callable[[Person], object], str]:
         return lambda p: self.workspace.give_key(self.service.agent, p, "7", "cat"), "give key"

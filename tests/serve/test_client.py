@@ -33,6 +33,7 @@ from cual.serve.rules.records import Role
 from running import until
 from serving import Service
 from visiting import Site, site
+from worlds import World
 
 
 class Quiet(uvicorn.Server):
@@ -372,3 +373,33 @@ def test_agents_and_pools_come_and_go_from_afar(admin: Client, tmp_path: Path) -
     new = next(p for p in admin.pools() if p.name == "New digits")
     until(lambda: admin.pool(new).state == "ready")
     assert admin.picture(new, 0)[:4] == b"RIFF"
+
+
+def test_teaching_splitting_and_forgetting(here: Site, admin: Client, world: World, tmp_path: Path) -> None:
+    first = world.agent(method="cual-plus", buffer=500)
+    first.save(tmp_path / "plus.agent")
+    agent = admin.add_agent("plus", tmp_path / "plus.agent")
+    pool = admin.add_pool("more", agent, X=world.pool, ids=world.ids)
+    truth = list(world.truth.values())
+    y = ["bird" if label not in ("cat", "dog") else label for label in truth]
+    taught = admin.teach(agent, X=world.pool, y=y, why="labels of May")
+    assert (taught.kind, taught.state, taught.version, taught.why) == ("teach", "done", 1, "labels of May")
+    asking = admin.split_class(agent, "bird", questions=3)
+    assert asking.split is not None
+    rows = [group["examples"][0]["row"] for group in asking.split["groups"]]
+    told = {sample["sample"]: truth[sample["row"]] for sample in asking.split["questions"]}
+    assert len(told) == 3
+    done = admin.answer_split(asking, [truth[row] for row in rows], told)
+    assert (done.state, done.version) == ("done", 2)
+    assert set(admin.agent(agent).classes) == set(truth)
+    gone = admin.forget(agent, pool, [world.ids[0]], earlier=True, why="withdrawn")
+    assert (gone.state, gone.version) == ("done", 3)
+    with pytest.raises(ServiceError, match="taken back already"):
+        admin.forget(agent, pool, [world.ids[0]])
+    with pytest.raises(ServiceError, match="nothing of it is in the current version"):
+        admin.forget_answers(agent, person=here.people[Role.annotator].id)
+    with pytest.raises(NotFound):
+        admin.forget_answers(agent, person=999)
+    left = admin.split_class(agent, "cat")
+    assert admin.drop_repair(left).state == "dropped"
+    assert [repair.kind for repair in admin.repairs(agent)][-3:] == ["forget", "split", "teach"]

@@ -66,6 +66,13 @@ ROLES: dict[tuple[str, str], str] = {
     ("POST", "/api/agents/{id}/classes/rename"): ADMIN,
     ("POST", "/api/agents/{id}/classes/merge"): ADMIN,
     ("POST", "/api/agents/{id}/classes/remove"): ADMIN,
+    ("POST", "/api/agents/{id}/classes/split"): ADMIN,
+    ("POST", "/api/agents/{id}/teach"): ADMIN,
+    ("POST", "/api/agents/{id}/forget"): ADMIN,
+    ("GET", "/api/agents/{id}/repairs"): ADMIN,
+    ("GET", "/api/agents/{id}/repairs/{repair}"): ADMIN,
+    ("POST", "/api/agents/{id}/repairs/{repair}/answers"): ADMIN,
+    ("POST", "/api/agents/{id}/repairs/{repair}/drop"): ADMIN,
     ("GET", "/api/agents/{id}/keys"): READER,
     ("PUT", "/api/agents/{id}/keys"): ANNOTATOR,
     ("DELETE", "/api/agents/{id}/keys/{key}"): ANNOTATOR,
@@ -133,6 +140,10 @@ BODIES: dict[str, Any] = {
     "/api/agents/{id}/classes/rename": {"label": "cat", "to": "tomcat"},
     "/api/agents/{id}/classes/merge": {"into": "cat", "others": ["dog"]},
     "/api/agents/{id}/classes/remove": {"label": "cat"},
+    "/api/agents/{id}/classes/split": {"label": "cat"},
+    "/api/agents/{id}/teach": {"path": "/nowhere"},
+    "/api/agents/{id}/forget": {"person": 1},
+    "/api/agents/{id}/repairs/{repair}/answers": {"names": ["a", "b"]},
     "/api/agents/{id}/keys": {"key": "1", "label": "cat"},
     "/api/pools/{id}/guidelines": {"text": "Look twice."},
     "/api/adaptations": {"agent": 1, "pool": 1, "budget": 4},
@@ -385,6 +396,7 @@ def test_a_change_with_a_cookie_needs_our_page(here: Site, method: str, path: st
     assert ask(client, method, path, headers=own).status_code != 403 or path in (
         "/api/pools",
         "/api/agents/from-data",
+        "/api/agents/{id}/teach",
     )
 
 

@@ -21,6 +21,7 @@ from cual.cli import (
     learning,
     repair,
     serve,
+    split,
 )
 from cual.cli.output import err
 from cual.errors import CualError
@@ -69,6 +70,7 @@ app = typer.Typer(
 )
 learning.add_to(app)
 repair.add_to(app)
+split.add_to(app)
 export.add_to(app)
 export_model.add_to(app)
 embed.add_to(app)

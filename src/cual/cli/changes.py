@@ -53,9 +53,16 @@ def _forgot(row: Row) -> str:
     return f"took back {counted(row['samples'], 'sample')}{whose}{stayed}"
 
 
+def _split(row: Row) -> str:
+    parts = listed([f"{name} ({n})" for name, n in row["into"].items()])
+    left = f", {counted(row['left'], 'sample')} without a label left in it" if row["left"] else ""
+    return f"{row['class']} was split into {parts}, {counted(row['answered'], 'label')} of people{left}"
+
+
 _WORDS: dict[str, Callable[[Row], str]] = {
     "taught": _taught,
     "forgot": _forgot,
+    "split": _split,
     "renamed": lambda row: f"{row['class']} was renamed to {row['to']}",
     "merged": lambda row: f"{listed([str(name) for name in row['classes']])} became part of {row['into']}",
     "removed": lambda row: f"{row['class']} was removed",

@@ -1,4 +1,7 @@
-"""`cual teach`, `rename`, `merge`, `remove` and `forget`: change what an agent knows, without questions."""
+"""`cual teach`, `rename`, `merge`, `remove` and `forget`: change what an agent knows, without questions.
+
+`cual split`, which asks, is beside this file.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -59,14 +62,14 @@ def teach(
 
     The old agent is left as it is.
     """
-    loaded = _loaded(agent, output, force, device)
-    table = _table(loaded, labelled, encoder, weights, device)
+    loaded = loaded_agent(agent, output, force, device)
+    table = table_of(loaded, labelled, encoder, weights, device)
     bars = Bars()
     try:
         after = loaded.teach(table.X, table.labels(), table.ids, by, why, bars)
     finally:
         bars.clear()
-    _write(after, output)
+    write_agent(after, output)
 
 
 def rename(
@@ -84,9 +87,9 @@ def rename(
     """
     from cual.data.labels import read_label
 
-    loaded = _loaded(agent, output, force)
+    loaded = loaded_agent(agent, output, force)
     label = read_label(new, loaded.names)
-    _write(loaded.rename_class(_label(loaded.names, name), label, by, why), output)
+    write_agent(loaded.rename_class(label_of(loaded.names, name), label, by, why), output)
 
 
 def merge(
@@ -106,14 +109,14 @@ def merge(
     With the closed-form head of cual-plus the agent is the one that had learned them under one name from the
     start. Other heads are trained again from the samples that are kept.
     """
-    loaded = _loaded(agent, output, force, device)
-    labels = [_label(loaded.names, other) for other in others]
+    loaded = loaded_agent(agent, output, force, device)
+    labels = [label_of(loaded.names, other) for other in others]
     bars = Bars()
     try:
-        after = loaded.merge_classes(_label(loaded.names, into), *labels, person=by, why=why, progress=bars)
+        after = loaded.merge_classes(label_of(loaded.names, into), *labels, person=by, why=why, progress=bars)
     finally:
         bars.clear()
-    _write(after, output)
+    write_agent(after, output)
 
 
 def remove(
@@ -149,15 +152,15 @@ def remove(
     With the closed-form head of cual-plus that is exact, and takes the features of all samples of the class.
     Other heads are trained again from the samples that are kept of the other classes.
     """
-    loaded = _loaded(agent, output, force, device)
-    label = _label(loaded.names, name)
-    X = None if data is None else _table(loaded, data, None, None, device).X
+    loaded = loaded_agent(agent, output, force, device)
+    label = label_of(loaded.names, name)
+    X = None if data is None else table_of(loaded, data, None, None, device).X
     bars = Bars()
     try:
         after = loaded.remove_class(label, X, not leave_spread, by, why, bars)
     finally:
         bars.clear()
-    _write(after, output)
+    write_agent(after, output)
 
 
 def forget(
@@ -199,7 +202,7 @@ def forget(
 
     [cyan]cual forget v1.agent -o v2.agent --task v1.agent.task --answers-of ada[/cyan]
     """
-    loaded = _loaded(agent, output, force, device)
+    loaded = loaded_agent(agent, output, force, device)
     chosen = _chosen(ids or [], ids_file)
     if (data is None) == (task is None):
         raise BadOption(
@@ -210,13 +213,13 @@ def forget(
         if data is not None:
             if answers_of is not None:
                 raise BadOption("--answers-of goes with --task: only an adaptation knows who answered what")
-            after = _forget_rows(loaded, _table(loaded, data, None, None, device), chosen, by, why, bars)
+            after = _forget_rows(loaded, table_of(loaded, data, None, None, device), chosen, by, why, bars)
         else:
             assert task is not None
             after = _forget_answers(loaded, task, answers_of, chosen, by, why, bars)
     finally:
         bars.clear()
-    _write(after, output)
+    write_agent(after, output)
 
 
 def _forget_rows(
@@ -225,7 +228,7 @@ def _forget_rows(
     import numpy as np
 
     rows = list(range(len(table)))
-    names = rows if table.ids is None else [_plain(sample) for sample in table.ids]
+    names = rows if table.ids is None else [plain(sample) for sample in table.ids]
     if chosen is not None:
         row_of = {str(name): row for row, name in zip(rows, names, strict=True)}
         _check_known(chosen, row_of, table.source or "the table")
@@ -279,7 +282,7 @@ def _check_known(chosen: list[str], known: Any, where: str) -> None:
         raise UnknownSample(f"{where} has no sample {listed([repr(sample) for sample in missing], most=5)}")
 
 
-def _loaded(agent: Path, output: Path, force: bool, device: str = "cpu") -> "Agent":
+def loaded_agent(agent: Path, output: Path, force: bool, device: str = "cpu") -> "Agent":
     from cual.agent import Agent
     from cual.cli.reading import check_device
 
@@ -287,13 +290,13 @@ def _loaded(agent: Path, output: Path, force: bool, device: str = "cpu") -> "Age
     return Agent.load(agent, check_device(device))
 
 
-def _table(agent: "Agent", data: Path, encoder: str | None, weights: Path | None, device: str) -> "Table":
+def table_of(agent: "Agent", data: Path, encoder: str | None, weights: Path | None, device: str) -> "Table":
     table = encoded(data, encoder, weights, device, agent.encoder)
     agent.check_encoder(table.encoder, str(data))
     return table
 
 
-def _label(names: "ClassNames", text: str) -> Any:
+def label_of(names: "ClassNames", text: str) -> Any:
     """A class as a person types it: a whole number where classes are numbers."""
     from cual.data.labels import read_label
 
@@ -303,11 +306,11 @@ def _label(names: "ClassNames", text: str) -> Any:
         return text  # the agent says that it knows no such class
 
 
-def _plain(sample: Any) -> Any:
+def plain(sample: Any) -> Any:
     return sample.item() if hasattr(sample, "item") else sample
 
 
-def _write(agent: "Agent", output: Path) -> None:
+def write_agent(agent: "Agent", output: Path) -> None:
     from cual.cli.changes import told_of
 
     agent.save(output)

@@ -21,11 +21,13 @@ from cual.client.records import (
     RemoteAgent,
     RemotePool,
     RemoteQuery,
+    RemoteRepair,
     RemoteState,
     RemoteVerdict,
     id_of,
     read,
 )
+from cual.client.repairs import Repairs
 from cual.client.rollout import OfRollout
 from cual.client.samples import Samples, in_parts, told_of, whole
 from cual.errors import BadFeatures
@@ -36,6 +38,7 @@ __all__ = [
     "RemoteAgent",
     "RemotePool",
     "RemoteQuery",
+    "RemoteRepair",
     "RemoteState",
     "RemoteVerdict",
     "ServiceError",
@@ -44,7 +47,7 @@ __all__ = [
 Array = npt.NDArray[Any]
 
 
-class Client(OfRollout):
+class Client(OfRollout, Repairs):
     """A service that `cual serve` runs.
 
     Parameters
@@ -137,29 +140,32 @@ class Client(OfRollout):
         told = self._send("PUT", f"/api/agents/{id_of(agent)}/false-alarms", json={"share": share})
         return read(RemoteAgent, told.json())
 
-    def rename_class(self, agent: int | RemoteAgent, label: Label, to: Label, why: str = "") -> RemoteAgent:
-        """Give a class another name, in a version of its own. `Conflict` while an adaptation is under way."""
-        return self._repair(agent, "rename", label=label, to=to, why=why)
+    def teach(
+        self,
+        agent: int | RemoteAgent,
+        files: str | Path | None = None,
+        path: str | None = None,
+        X: npt.ArrayLike | None = None,
+        y: Iterable[Label] | None = None,
+        why: str = "",
+        wait: bool = True,
+        text: str | None = None,
+        label: str | None = None,
+        id: str | None = None,
+    ) -> RemoteRepair:
+        """Teach an agent labelled data, without questions: more of known classes, or new ones.
 
-    def merge_classes(
-        self, agent: int | RemoteAgent, into: Label, *others: Label, why: str = ""
-    ) -> RemoteAgent:
-        """Make other classes part of one, in a version of its own."""
-        return self._repair(agent, "merge", into=into, others=list(others), why=why)
-
-    def remove_class(
-        self, agent: int | RemoteAgent, label: Label, leave_spread: bool = False, why: str = ""
-    ) -> RemoteAgent:
-        """Remove a class, in a version of its own.
-
-        Where not all its samples are in the agent's memory, `leave_spread` leaves what they said of how classes
-        spread; else that is refused.
+        Parameters
+        ----------
+        files, path, X, y, text, label, id
+            The data, as in `make_agent`; pictures and texts are encoded by the agent's encoder, over there.
+        why
+            For the history.
         """
-        return self._repair(agent, "remove", label=label, leave_spread=leave_spread, why=why)
-
-    def _repair(self, agent: int | RemoteAgent, what: str, **said: Any) -> RemoteAgent:
-        record = self.post(f"/api/agents/{id_of(agent)}/classes/{what}", json=said, once=True)
-        return read(RemoteAgent, record)
+        said = {"why": why, "text": text, "label": label, "id": id}
+        sent = {key: value for key, value in said.items() if value}
+        record = self._make(f"/api/agents/{id_of(agent)}/teach", sent, path, files, X, {"y": y})
+        return self._over(read(RemoteRepair, record), wait)
 
     def predict(self, agent: int | RemoteAgent, X: Samples, version: int | None = None) -> Array:
         """The class of each sample, by name.

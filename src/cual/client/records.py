@@ -47,6 +47,26 @@ class RemoteVerdict:
 
 
 @dataclass(frozen=True)
+class RemoteRepair:
+    """Something that was taught, taken back or split, or is under way."""
+
+    id: int
+    agent: int
+    kind: Literal["teach", "forget", "split"]
+    state: Literal["preparing", "asking", "done", "failed", "dropped"]
+    error: str | None
+    by: str
+    why: str
+    version: int | None
+    """The version that it made."""
+    skipped: int = 0
+    """Items that could not be read."""
+    split: Mapping[str, Any] | None = None
+    """What a split asks: label, size, missing, groups (size, examples), questions; samples have a number
+    (`sample`), a group, and pool and row where they lie in one."""
+
+
+@dataclass(frozen=True)
 class RemotePool:
     id: int
     name: str

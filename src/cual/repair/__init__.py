@@ -1,4 +1,4 @@
-"""What changes an agent without an adaptation: teaching, renaming, merging, removing, forgetting.
+"""What changes an agent without an adaptation: taught, renamed, merged, split, removed, forgotten.
 
 The agent's methods; what they do is beside this file. None of them changes the agent: each gives the next
 version, whose history says what was done, by whom and why.
@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 from cual.data.ids import check_ids
 from cual.data.pool import as_features, encoder_of
 from cual.errors import BadOption
-from cual.repair import answers, classes, samples, teaching
+from cual.repair import answers, classes, samples, splitting, teaching
 from cual.repair.base import A, By, Repairable
+from cual.repair.splitting import Split
 from cual.types import AnyArray, ArrayLike, Label, Progress
 
 if TYPE_CHECKING:
     from cual.loop.adaptation import Adaptation
 
-__all__ = ["Repairs"]
+__all__ = ["Repairs", "Split"]
 
 
 class Repairs:
@@ -159,6 +160,67 @@ class Repairs:
             raise BadOption("say whose answers are to be taken back (of), or of which samples")
         return answers.answers_forgotten(self, task, of, chosen, By(person, why), progress)
 
+    def propose_split(
+        self: Repairable,
+        name: Any,
+        parts: int = 2,
+        X: ArrayLike | None = None,
+        ids: Sequence[Any] | AnyArray | None = None,
+    ) -> Split:
+        """Group the samples of a class that the agent keeps, and say which of them are doubtful.
+
+        Nothing is changed. People name the groups and answer about the doubtful ones; `Split.labels` says what
+        all samples are then, which `split_class` takes.
+
+        Parameters
+        ----------
+        X
+            Features, of which those of the class are grouped, too: what the memory does not keep of it.
+        ids
+            Their names.
+        """
+        return splitting.proposed(self, name, parts, None if X is None else _read(self, X, ids))
+
+    def split_class(
+        self: A,
+        name: Any,
+        X: ArrayLike,
+        y: Any,
+        answered: Sequence[int] | None = None,
+        exact: bool = True,
+        ids: Sequence[Any] | AnyArray | None = None,
+        person: Any = None,
+        why: str | None = None,
+        progress: Progress | None = None,
+    ) -> A:
+        """Give the samples of a class labels of their own, as if taught with these from the start.
+
+        Exact for a head in closed form; one that trains is trained again from what is kept.
+
+        Parameters
+        ----------
+        X, y
+            Features of the samples of the class, and what each is: classes known or new, or the same as before.
+        answered
+            Rows whose labels people gave; those of the others only followed. All of them if not given.
+        exact
+            False: samples of the class that are not given stay in it. Else `SamplesMissing` is raised.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from cual import Agent
+        >>> rng = np.random.default_rng(0)
+        >>> X = np.concatenate([rng.normal(c, 1, (30, 8)) for c in (0, 6, -6)])
+        >>> agent = Agent.fit(X, ["cat"] * 30 + ["bird"] * 60)
+        >>> split = agent.propose_split("bird", parts=2)
+        >>> y = split.labels(["owl", "hen"], {split.doubtful(1)[0]: "hen"})
+        >>> sorted(agent.split_class("bird", split.X, y).classes_.tolist())
+        ['cat', 'hen', 'owl']
+        """
+        given = _read(self, X, ids)
+        return splitting.split(self, name, given, y, answered, exact, By(person, why), progress)
+
     def split(
         self: Repairable,
         name: Any,
@@ -168,6 +230,8 @@ class Repairs:
         progress: Progress | None = None,
     ) -> "Adaptation":
         """Begin to tell apart what is in a class: an adaptation over its samples, which asks about few of them.
+
+        For a class whose parts nobody has seen yet; `propose_split` is simpler where there are few.
 
         The adaptation's agent is this one without the class, so the answers name what its samples are: other
         classes, known or new, or the same. As in `remove_class`, `X` must have all samples that the class was

@@ -121,9 +121,7 @@ def forgotten(agent: A, given: Given, y: Any, by: By, progress: Progress | None 
     draft = Draft.of(agent)
     entries = entries_of(draft, given)
     _check_labels(agent.names, given, entries, y)
-    found = np.isin(np.arange(len(given.marks)), entries.rows)
-    for kept in (draft.validation.X, draft.replay.X, draft.unexplained):
-        found |= given.within(kept)
+    found = known_to(draft, given)
     if not found.all() and not draft.learned.complete and not isinstance(draft.head, TakesBack):
         # Nobody knows whether it was learned, and as what: what is made again from the memory has not seen it.
         draft = replace(draft, head=None).outdated(range(len(draft.names)))
@@ -140,6 +138,14 @@ def forgotten(agent: A, given: Given, y: Any, by: By, progress: Progress | None 
         "removed_classes": emptied,
     }
     return version_of(agent, draft, change, by, progress)
+
+
+def known_to(draft: Draft, given: Given) -> BoolArray:
+    """Which samples anything is known of: learned, held out, or remembered as unexplained."""
+    found = np.isin(np.arange(len(given.marks)), entries_of(draft, given).rows)
+    for kept in (draft.validation.X, draft.replay.X, draft.unexplained):
+        found |= given.within(kept)
+    return found
 
 
 def _check_labels(names: ClassNames, given: Given, entries: Entries, y: Any) -> None:

@@ -19,7 +19,7 @@ from cual.learners import ModelsClasses
 from cual.repair.base import A, By, Draft, Repairable, at_stage, targets, version_of
 from cual.repair.samples import Given, entries_of, taken_back, without_emptied
 from cual.seeds import generator
-from cual.types import BoolArray, FloatArray, IntArray, Progress
+from cual.types import BoolArray, FloatArray, IntArray, Progress, Row
 from cual.uncertainty import ClassModel, warn_about
 
 log = logging.getLogger(__name__)
@@ -83,9 +83,14 @@ def read_taught(known: ClassNames, given: Given, y: Any) -> Taught:
 
 def taught(agent: A, given: Given, y: Any, by: By, progress: Progress | None = None) -> A:
     """The next version, which has learned labelled samples as well."""
-    lesson = read_taught(agent.names, given, y)
+    draft, outcome = relabelled(agent, read_taught(agent.names, given, y), progress)
+    return version_of(agent, draft, {"change": "taught", **outcome}, by, progress)
+
+
+def relabelled(agent: Repairable, lesson: Taught, progress: Progress | None) -> tuple[Draft, Row]:
+    """A draft in which samples have the labels that are taught, new or instead of others; and what was done."""
     draft = Draft.of(agent)
-    again = _relabelled(draft, lesson)
+    again = _taken_from_others(draft, lesson)
     draft, held, changed = _held_out_again(_released(again.draft, lesson, len(agent.names)), lesson)
     new = ~again.same & ~held
     fresh = new & ~again.other
@@ -100,8 +105,7 @@ def taught(agent: A, given: Given, y: Any, by: By, progress: Progress | None = N
     draft, how = learned(agent, draft, lesson.only(new & ~held_out), progress)
     draft = _validated(draft, lesson.only(held_out))
     draft, emptied = without_emptied(draft, again.lost)
-    change = {
-        "change": "taught",
+    outcome: Row = {
         "samples": int(fresh.sum()),
         "held_out": int(held_out.sum()),
         "replaced": int((again.other | changed).sum()),
@@ -110,7 +114,7 @@ def taught(agent: A, given: Given, y: Any, by: By, progress: Progress | None = N
         "removed_classes": emptied,
         **how,
     }
-    return version_of(agent, draft, change, by, progress)
+    return draft, outcome
 
 
 @dataclass(frozen=True)
@@ -124,7 +128,7 @@ class _Again:
     """Classes that samples are taken from."""
 
 
-def _relabelled(draft: Draft, lesson: Taught) -> _Again:
+def _taken_from_others(draft: Draft, lesson: Taught) -> _Again:
     """Take back what samples were learned as before, where it was something else."""
     entries = entries_of(draft, lesson.given)
     n = len(lesson.codes)

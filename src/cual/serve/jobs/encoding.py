@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from cual.datasets.archives import members, put
 from cual.errors import BadFile, BadImage, BadOption, NotAllowed, TooLarge
@@ -56,12 +56,30 @@ def place(folder: Path, source: dict[str, Any], progress: Progress) -> Place:
 
 
 def check_unpacked(path: Path) -> None:
-    """Refuse an .npz that would take too much memory."""
+    """Refuse an .npz or a parquet file that would take too much memory."""
+    if path.suffix == ".parquet" and path.is_file():
+        _check_size(path, _parquet_bytes(path))
     if path.suffix == ".npz" and zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as packed:
             size = sum(member.file_size for member in packed.infolist())
-        if size > MOST_BYTES:
-            raise TooLarge(f"{path.name} unpacks to {size:,} bytes; at most {MOST_BYTES:,} are taken")
+        _check_size(path, size)
+
+
+def _check_size(path: Path, size: int) -> None:
+    if size > MOST_BYTES:
+        raise TooLarge(f"{path.name} unpacks to {size:,} bytes; at most {MOST_BYTES:,} are taken")
+
+
+def _parquet_bytes(path: Path) -> int:
+    """What the columns of a parquet file take when they are unpacked, as it says itself."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        said: Any = cast(Any, pq).read_metadata(path)
+    except (pa.ArrowInvalid, OSError):
+        raise BadFile(f"{path.name} is not a whole parquet file") from None
+    return sum(int(said.row_group(number).total_byte_size) for number in range(said.num_row_groups))
 
 
 def refuse_links_out(at: Place) -> None:

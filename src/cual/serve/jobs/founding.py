@@ -43,7 +43,7 @@ def fit(home: Home, claim: Claim, progress: Progress) -> None:
     if row.source.get("example"):
         agent = example.demo_agent(example.demo_data(), row.method, progress)
     else:
-        table, skipped = _labelled(folder, row.source, progress)
+        table, skipped = labelled(folder, row.source, progress)
         agent = _learned(table, row.method, progress)
     write_bytes(folder / founding.SKIPPED, json.dumps(skipped).encode())
     if _commit(home, claim, agent, len(skipped), bool(row.source.get("example"))):
@@ -85,27 +85,46 @@ def _commit(home: Home, claim: Claim, agent: Agent, skipped: int, with_pool: boo
 # -- labelled data ---------------------------------------------------------------------------------------------
 
 
-def _labelled(folder: Path, source: dict[str, Any], progress: Progress) -> tuple[Table, list[dict[str, str]]]:
-    """Features with their labels, and what could not be read."""
+def labelled(
+    folder: Path,
+    source: dict[str, Any],
+    progress: Progress,
+    fingerprint: str | None = None,
+    fewest: int = FEWEST,
+) -> tuple[Table, list[dict[str, str]]]:
+    """Features with their labels, and what could not be read.
+
+    Parameters
+    ----------
+    folder
+        Where what was sent lies, and what comes of it is put.
+    fingerprint
+        Of the encoder of an agent that is there already.
+    fewest
+        Samples that a class takes.
+    """
     from cual.encoders.anything import is_features
     from cual.encoders.embedding import current
 
     at = encoding.place(folder, source, progress)
+    encoding.check_unpacked(at.path)
     if is_features(at.path):
         if is_features_folder(at.path):
             encoding.refuse_links_out(at)
-        encoding.check_unpacked(at.path)
         return read(at.path), []
     items, skipped = encoding.open_items(at, source.get("columns", {}))
-    _check_labels(items)
-    encoder = encoding.chosen_encoder(source.get("encoder"), items.kind, progress)
+    _check_labels(items, fewest)
+    if fingerprint is not None:
+        encoder = encoding.encoder_of(fingerprint, progress)
+    else:
+        encoder = encoding.chosen_encoder(source.get("encoder"), items.kind, progress)
     features = folder / founding.FEATURES
     with Decoders() as decoders:
         skipped += encoding.encode(items, encoder, features, at, decoders, progress)
     return current(items, FeaturesFolder.open(features)).table(), skipped
 
 
-def _check_labels(items: "Source") -> None:
+def _check_labels(items: "Source", fewest: int) -> None:
     """Say what is wrong with labels before hours are spent on encoding."""
     bare = [item for item in items.items if item.label is None]
     image = items.kind == "image"
@@ -120,14 +139,14 @@ def _check_labels(items: "Source") -> None:
         why = unreadable(str(label), LONGEST_NAME)
         if why:
             raise BadLabels(f"the name of the class {str(label)[:LONGEST_NAME]!r} {why}")
-    _check_classes(counts)
+    _check_classes(counts, fewest)
 
 
-def _check_classes(counts: Counter[Label]) -> None:
-    few = [f"{label} ({n})" for label, n in counts.items() if n < FEWEST]
+def _check_classes(counts: Counter[Label], fewest: int = FEWEST) -> None:
+    few = [f"{label} ({n})" for label, n in counts.items() if n < fewest]
     if few:
         more = f" and {len(few) - _NAMED} more" if len(few) > _NAMED else ""
         raise TooFewSamples(
-            f"a class takes at least {FEWEST} samples that can be read; too few are of "
+            f"a class takes at least {fewest} samples that can be read; too few are of "
             f"{', '.join(few[:_NAMED])}{more}"
         )

@@ -124,8 +124,8 @@ def _features(
         _copy_folder(at.path, folder / pools.FEATURES_FOLDER, progress)
         seen = next(pictures.under(folder, at.path, at.root), None)
         return Made("features" if seen is None else "pictures", [], None)
+    encoding.check_unpacked(at.path)
     if is_features(at.path):
-        encoding.check_unpacked(at.path)
         table = read(at.path)
         agent.check_encoder(table.encoder, "pool")
         Pool.of(table).save(folder / pools.FEATURES_FILE)

@@ -17,7 +17,7 @@ from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from cual.data.pool import Elsewhere
 from cual.errors import CualError, FolderInUse
-from cual.serve.jobs import founding, preparing, steps
+from cual.serve.jobs import founding, preparing, repairing, steps
 from cual.serve.jobs.keeping import Runner
 from cual.serve.rules import jobs, removing
 from cual.serve.rules.jobs import FOR_PEOPLE, LONG, Claim
@@ -38,6 +38,7 @@ log = logging.getLogger("cual.serve.worker")  # also where it is the main module
 WORK: dict[str, Callable[..., None]] = {
     "fit": founding.fit,
     "prepare": preparing.prepare,
+    "repair": repairing.repair,
     "advance": steps.advance,
     "finish": steps.finish,
 }

@@ -1,4 +1,7 @@
-"""Agents and their versions: rows in the database, one file each. Files never change once a row names them."""
+"""Agents and their versions: rows in the database, one file each.
+
+Files never change once a row names them, but where samples are taken back from earlier versions, too.
+"""
 
 import threading
 import uuid
@@ -145,14 +148,14 @@ class Loaded:
 
     def __init__(self, home: Home) -> None:
         self._home = home
-        self._kept: OrderedDict[tuple[int, int], Agent] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, int, int], Agent] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, agent: int, version: int | None = None) -> Agent:
         """The agent, of its current version if none is named."""
         if version is None:
             version = one(self._home, agent).version
-        key = (agent, version)
+        key = (agent, version, _written(self._home.agent_file(agent, version)))
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
@@ -163,6 +166,14 @@ class Loaded:
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
         return loaded
+
+
+def _written(file: Path) -> int:
+    """When a file was written: one from which samples were taken back is another one (`jobs.forgetting`)."""
+    try:
+        return file.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0  # whoever loads it says what is wrong
 
 
 def load(home: Home, agent: int, version: int) -> Agent:

@@ -26,6 +26,7 @@ KEPT = ("encoding", "pictures", "map")
 _DOING = {
     "fit": "learned the first classes of this agent",
     "prepare": "prepared this pool",
+    "repair": "changed this agent",
     "advance": "worked out the next questions",
     "finish": "made the next version",
 }

@@ -9,7 +9,7 @@ because of crashes.
 
 import os
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from cual.serve.storage.home import Home, one_row
 MOST_FAILURES = 5
 FOR_PEOPLE = ("advance", "finish")
 """Kinds of jobs that somebody sits and waits for."""
-LONG = ("fit", "prepare")
+LONG = ("fit", "prepare", "repair")
 """Kinds that may take hours; those for people are done in between."""
 STALE = timedelta(seconds=15)
 """A running job whose heartbeat is older than this is taken over, whatever its process does."""
@@ -45,6 +45,7 @@ class Claim:
     adaptation: int | None
     pool: int | None
     agent: int | None = None
+    repair: int | None = None
 
 
 def add(
@@ -54,8 +55,10 @@ def add(
     pool: int | None = None,
     agent: int | None = None,
     grace: float = 0,
+    repair: int | None = None,
 ) -> int:
     values = {"kind": kind, "adaptation": adaptation, "pool": pool, "agent": agent, "state": "waiting"}
+    values["repair"] = repair
     inserted = connection.execute(
         sa.insert(db.jobs).values(**values, not_before=db.now() + timedelta(seconds=grace))
     )
@@ -108,7 +111,7 @@ def claim(home: Home, worker: str, kinds: tuple[str, ...] = (*FOR_PEOPLE, *LONG)
         values = {"state": "running", "attempt": row.attempt + 1, "worker": worker, "heartbeat": db.now()}
         with home.database.writing() as connection:
             if connection.execute(taken.values(**values, stage=None, done=0, total=0)).rowcount == 1:
-                return Claim(row.id, row.attempt + 1, row.kind, row.adaptation, row.pool, row.agent)
+                return replace(_claim_of(row), attempt=row.attempt + 1)
     return None
 
 
@@ -196,6 +199,7 @@ def call_off(home: Home, job: int, person: Person) -> JobRecord:
         _set(connection, claim, error=message)
         _give_up(connection, claim, message)
         details = {"adaptation": claim.adaptation, "pool": claim.pool, "agent": claim.agent}
+        details |= {} if claim.repair is None else {"repair": claim.repair}
         audit.write(connection, person, "cancel job", "job", job, **details)
         return _record(one_row(connection, wanted, f"job {job}"))
 
@@ -230,6 +234,8 @@ def _give_up(connection: Connection, claim: Claim, error: str) -> None:
         connection.execute(sa.update(db.pools).where(db.pools.c.id == claim.pool).values(**to))
     if claim.agent is not None:
         connection.execute(sa.update(db.agents).where(db.agents.c.id == claim.agent).values(**to))
+    if claim.repair is not None:
+        connection.execute(sa.update(db.repairs).where(db.repairs.c.id == claim.repair).values(**to))
 
 
 def _set(connection: Connection, claim: Claim, **values: Any) -> None:
@@ -292,7 +298,7 @@ def _alive(pid: int) -> str:
 
 
 def _claim_of(row: Row[Any]) -> Claim:
-    return Claim(row.id, row.attempt, row.kind, row.adaptation, row.pool, row.agent)
+    return Claim(row.id, row.attempt, row.kind, row.adaptation, row.pool, row.agent, row.repair)
 
 
 def _mine(claim: Claim) -> sa.ColumnElement[bool]:
@@ -301,7 +307,17 @@ def _mine(claim: Claim) -> sa.ColumnElement[bool]:
 
 
 def _record(row: Row[Any]) -> JobRecord:
-    names: tuple[str, ...] = ("id", "kind", "state", "adaptation", "pool", "agent", "attempt", "failures")
+    names: tuple[str, ...] = (
+        "id",
+        "kind",
+        "state",
+        "adaptation",
+        "pool",
+        "agent",
+        "repair",
+        "attempt",
+        "failures",
+    )
     names += ("crashes", "error", "created_at")
     same = {k: getattr(row, k) for k in names}
     return JobRecord(progress=progress_of(row), finished_at=row.finished_at, **same)

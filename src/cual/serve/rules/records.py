@@ -367,7 +367,65 @@ class UndoRecord:
     """For people: one or two sentences."""
 
 
-JobKind = Literal["fit", "prepare", "advance", "finish"]
+RepairKind = Literal["teach", "forget", "split"]
+RepairState = Literal["preparing", "asking", "done", "failed", "dropped"]
+""""asking": a split waits for names and answers."""
+
+
+@dataclass(frozen=True)
+class SplitSample:
+    """A sample of a class that is split."""
+
+    sample: int
+    """Its number, by which it is answered."""
+    group: int
+    pool: int | None
+    row: int | None
+    """Where it lies; None where only the agent's memory has it."""
+
+
+@dataclass(frozen=True)
+class SplitGroup:
+    """Samples of a class that are alike."""
+
+    size: int
+    examples: list[SplitSample]
+
+
+@dataclass(frozen=True)
+class SplitRecord:
+    """How a class may be parted, for people to say what the parts are."""
+
+    label: Label
+    size: int
+    groups: list[SplitGroup]
+    questions: list[SplitSample]
+    """The doubtful ones, the most doubtful first."""
+    missing: int
+    """Samples that the class was learned from, of which no features are kept here."""
+
+
+@dataclass(frozen=True)
+class RepairRecord:
+    """A repair of an agent that a worker does."""
+
+    id: int
+    agent: int
+    kind: RepairKind
+    state: RepairState
+    error: str | None
+    progress: JobProgress | None
+    by: str
+    why: str
+    version: int | None
+    """The version that it made."""
+    skipped: int
+    """Items that could not be read."""
+    split: SplitRecord | None
+    created_at: datetime
+
+
+JobKind = Literal["fit", "prepare", "repair", "advance", "finish"]
 JobState = Literal["waiting", "running", "done", "failed"]
 
 
@@ -379,6 +437,7 @@ class JobRecord:
     adaptation: int | None
     pool: int | None
     agent: int | None
+    repair: int | None
     attempt: int
     """How often it was begun."""
     failures: int

@@ -112,6 +112,9 @@ def delete_agent(home: Home, agent: int, person: Person) -> None:
         audit.write(connection, person, "delete agent", "agent", agent, name=row.name)
         for table in (db.shadow_examples, db.shadows):
             connection.execute(sa.delete(table).where(table.c.agent == agent))
+        mine = sa.select(db.repairs.c.id).where(db.repairs.c.agent == agent)
+        connection.execute(sa.delete(db.jobs).where(db.jobs.c.repair.in_(mine)))
+        connection.execute(sa.delete(db.repairs).where(db.repairs.c.agent == agent))
         if dependents.over or made_for is not None:
             _keep_row(connection, db.agents, agent)
         else:

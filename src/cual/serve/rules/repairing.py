@@ -1,7 +1,8 @@
 """Classes of an agent renamed, merged and removed by an administrator: each makes the next version.
 
 Only what a head does in closed form, at once. A head that trains would keep everybody waiting: that is done on
-the command line (`cual merge`), and what comes of it uploaded. What it means for an agent is in `cual.repair`.
+the command line (`cual merge`), and what comes of it uploaded. What it means for an agent is in `cual.repair`;
+what takes a worker (teaching, forgetting, splitting) in `repair_jobs`.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +30,7 @@ def rename(home: Home, agent: int, label: Label, to: Label, person: Person, why:
     """Give a class another name; what people are told of it, and their keys, go with it."""
 
     def change(before: Agent) -> Agent:
-        return before.rename_class(label, check_label(to, before.names), person.name, _reason(why))
+        return before.rename_class(label, check_label(to, before.names), person.name, reason(why))
 
     def follow(connection: Connection, row: Row) -> None:
         mine, new = n.agent == agent, row["to"]
@@ -48,7 +49,7 @@ def merge(
 
     def change(before: Agent) -> Agent:
         _check_head(before)
-        return before.merge_classes(into, *others, person=person.name, why=_reason(why))
+        return before.merge_classes(into, *others, person=person.name, why=reason(why))
 
     return _changed(home, agent, person, "merge classes", change, _nothing)
 
@@ -60,7 +61,7 @@ def remove(
 
     def change(before: Agent) -> Agent:
         _check_head(before)
-        return before.remove_class(label, exact=not leave_spread, person=person.name, why=_reason(why))
+        return before.remove_class(label, exact=not leave_spread, person=person.name, why=reason(why))
 
     return _changed(home, agent, person, "remove class", change, _nothing)
 
@@ -76,7 +77,7 @@ def _changed(
     """Make the next version of the current one, unless somebody works with it or has made another meanwhile."""
     needs(person, Role.admin)
     with home.database.reading() as connection:
-        base = _free(connection, agent)
+        base = free(connection, agent)
     before = agents.load(home, agent, base)
     after = change(before)
     row = {name: value for name, value in after.history[-1].items() if name != "version"}
@@ -85,7 +86,7 @@ def _changed(
     try:
         with home.database.writing() as connection:
             connection.execute(sa.select(db.agents.c.id).where(db.agents.c.id == agent).with_for_update())
-            if _free(connection, agent) != base:
+            if free(connection, agent) != base:
                 raise Conflict(
                     "another version has become the current one meanwhile; look at it, and try again"
                 )
@@ -98,7 +99,7 @@ def _changed(
     return agents.one(home, agent)
 
 
-def _free(connection: Connection, agent: int) -> int:
+def free(connection: Connection, agent: int) -> int:
     """The current version of an agent that no adaptation is under way with: it would bring back old classes."""
     current: int = agents.ready(connection, agent).current
     a = db.adaptations.c
@@ -123,5 +124,5 @@ def _nothing(connection: Connection, row: Row) -> None:
     del connection, row
 
 
-def _reason(text: str) -> str | None:
+def reason(text: str) -> str | None:
     return check_text(text, "a reason", LONGEST_REASON) or None

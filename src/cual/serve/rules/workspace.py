@@ -26,6 +26,7 @@ from cual.serve.rules import (
     pool_columns,
     pools,
     questions,
+    repair_jobs,
     report,
     undoing,
     views,
@@ -47,6 +48,7 @@ from cual.serve.rules.records import (
     UndoRecord,
     VersionRecord,
 )
+from cual.serve.rules.repairs import OfRepairs
 from cual.serve.rules.reviewing import OfReviews
 from cual.serve.rules.rollout import OfRollout
 from cual.serve.rules.running import OfAdaptations
@@ -59,7 +61,7 @@ from cual.serve.storage.home import Home, empty_uploads, open_home
 from cual.types import Row
 
 
-class Workspace(OfClasses, OfReviews, OfAdaptations, OfInventory, OfRollout, OfSamples, OfTeams):
+class Workspace(OfClasses, OfReviews, OfAdaptations, OfInventory, OfRollout, OfRepairs, OfSamples, OfTeams):
     """Agents, pools, adaptations, questions and answers. Made by `open`."""
 
     def __init__(self, home: Home) -> None:
@@ -292,6 +294,8 @@ class Workspace(OfClasses, OfReviews, OfAdaptations, OfInventory, OfRollout, OfS
             return jobs.one(self.home, founding.retry(self.home, failed.agent, person))
         if failed.pool is not None:
             return jobs.one(self.home, pools.retry(self.home, failed.pool, person))
+        if failed.repair is not None:
+            return jobs.one(self.home, repair_jobs.retry(self.home, failed.repair, person))
         assert failed.adaptation is not None
         adaptations.retry(self.home, failed.adaptation, person)
         return next(job for job in self.jobs() if job.adaptation == failed.adaptation)

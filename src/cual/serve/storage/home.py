@@ -41,6 +41,10 @@ class Home:
     def agent_file(self, agent: int, version: int) -> Path:
         return self.agent_folder(agent) / f"{int(version)}.agent"
 
+    def repair_folder(self, agent: int, repair: int) -> Path:
+        """What a repair needs while it is under way; it goes with the agent."""
+        return self.agent_folder(agent) / f"repair-{int(repair)}"
+
     def pool_folder(self, pool: int) -> Path:
         return self.folder / "pools" / str(int(pool))
 

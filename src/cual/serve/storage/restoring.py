@@ -182,6 +182,17 @@ def _check_rows(connection: Connection) -> None:
     for table, owner in ((db.agents, db.jobs.c.agent), (db.pools, db.jobs.c.pool)):
         if table is db.pools or made_here:
             _check_sources(connection, table, owner)
+    if sa.inspect(connection).has_table("repairs"):  # of before schema 18 there are none
+        _check_repairs(connection)
+
+
+def _check_repairs(connection: Connection) -> None:
+    """Let repairs have failed that were under way: what they need is in no backup."""
+    r, j = db.repairs.c, db.jobs.c
+    failed = {"state": "failed", "error": "it was under way when the backup was made; ask for it again"}
+    going = r.state.in_(("preparing", "asking"))
+    connection.execute(sa.update(db.repairs).where(going).values(**failed))
+    connection.execute(sa.delete(db.jobs).where(j.repair.is_not(None), j.state != "done"))
 
 
 def _check_sources(connection: Connection, table: sa.Table, owner: sa.Column[Any]) -> None:

@@ -167,6 +167,23 @@ shadow_examples = sa.Table(
     _made(),
     sqlite_autoincrement=True,
 )
+repairs = sa.Table(  # that a worker does; what is done at once is a version alone
+    "repairs",
+    metadata,
+    _key(),
+    Column("agent", ForeignKey("agents.id"), nullable=False, index=True),
+    Column("kind", String(20), nullable=False),
+    Column("person", ForeignKey("people.id")),  # none: the operator
+    Column("state", String(20), nullable=False),
+    Column("error", Text),
+    Column("wanted", Json, nullable=False),  # what it needs to be done; once it is, only the reason
+    Column("proposal", Json),  # of a split: what people see of it
+    Column("answers", Json),  # of a split: what people said
+    Column("result_version", Integer),
+    Column("skipped", Integer, nullable=False, default=0),
+    _made(),
+    sqlite_autoincrement=True,
+)
 pools = sa.Table(
     "pools",
     metadata,
@@ -350,6 +367,7 @@ jobs = sa.Table(
     Column("adaptation", ForeignKey("adaptations.id"), index=True),
     Column("pool", ForeignKey("pools.id"), index=True),
     Column("agent", ForeignKey("agents.id"), index=True),
+    Column("repair", ForeignKey("repairs.id"), index=True),
     Column("state", String(20), nullable=False, index=True),
     Column("not_before", Moment, nullable=False, default=now),
     Column("attempt", Integer, nullable=False, default=0),  # who claims it counts it up: the fencing token

@@ -1,5 +1,6 @@
 """The web application: puts routes, pages and what stands before them together. No logic of its own."""
 
+import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -27,6 +28,7 @@ from cual.serve.web.api import (
     pools,
     predictions,
     questions,
+    repairs,
     rollout,
     sessions,
     teamwork,
@@ -44,6 +46,7 @@ from cual.serve.web.settings import Limits, Settings
 
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _FRAMEWORK_UPLOADS = 256 * 2**20
+_TEACH = re.compile(r"/api/agents/\d+/teach")
 
 
 def create_app(
@@ -102,7 +105,7 @@ def create_app(
     add_error_handlers(app)
     # the busiest first
     parts = (predictions, agents, questions, adaptations, classes, exports, pools, sessions, people, audit)
-    for part in (*parts, teamwork, rollout, operations):
+    for part in (*parts, repairs, teamwork, rollout, operations):
         app.include_router(part.router)
     app.add_api_route("/api/{path:path}", _no_such_route, methods=list(_METHODS), include_in_schema=False)
     if settings.pages:
@@ -153,7 +156,7 @@ def limit_of(path: str, limits: Limits) -> int:
     """
     if path == "/api/agents":
         return limits.agent
-    if path in ("/api/pools", "/api/agents/from-data"):
+    if path in ("/api/pools", "/api/agents/from-data") or _TEACH.fullmatch(path):
         return limits.upload + 1024 * limits.files  # the form around the files; they are counted as they arrive
     if path.startswith("/api/agents/") and path.endswith(("/predict", "/probabilities", "/novelty")):
         return limits.predict

@@ -22,7 +22,7 @@ from cual.serve.rules.sources import wanted_members
 from cual.serve.web import arrays
 from cual.serve.web.settings import Limits
 
-FileKind = Literal["picture", "zip", "npy", "text"]
+FileKind = Literal["picture", "zip", "npy", "parquet", "text"]
 """A zip may be one of pictures, or arrays: an .npz."""
 _ENOUGH = 16  # bytes that tell all kinds apart
 _PICTURES = {
@@ -53,6 +53,8 @@ def kind_of(start: bytes) -> FileKind | None:
         return "zip"
     if start.startswith(b"\x93NUMPY"):
         return "npy"
+    if start.startswith(b"PAR1"):
+        return "parquet"
     if not start or any(byte < 32 and byte not in b"\t\r\n" for byte in start) or start.startswith(b"%PDF"):
         return None
     return "text"
@@ -128,7 +130,8 @@ def one_source(upload: Upload, folder: Path, limits: Limits) -> Path:
         return folder
     if len(upload.files) > 1:
         raise ForeignFile(
-            "send pictures, or one zip of them, or one .npz or .npy of features, or one table of text; "
+            "send pictures, or one zip of them, or one .npz, .npy or parquet of features, or one table of "
+            "text; "
             "not several kinds"
         )
     file = upload.files[0]
@@ -226,7 +229,7 @@ class _Form:
         kind = kind_of(bytes(self._start[:_ENOUGH]))
         if kind is None:
             raise ForeignFile(
-                f"{self._name!r} is no picture, zip, .npz or CSV file; nothing else is taken here"
+                f"{self._name!r} is no picture, zip, .npz, parquet or CSV file; nothing else is taken here"
             )
         path = self._folder / self._free(_safe(self._name or "", kind, bytes(self._start[:_ENOUGH])))
         self.upload.files.append(File(self._name or "", path, kind))

@@ -80,7 +80,9 @@ def listed(value: Any) -> Any:
         raise ValueError("this must be a list in JSON") from None
 
 
-def described(more: dict[str, Any], files: str, form: dict[str, Any] | None = None) -> dict[str, Any]:
+def described(
+    more: dict[str, Any], files: str, form: dict[str, Any] | None = None, named: bool = True
+) -> dict[str, Any]:
     """The bodies of such a request, for OpenAPI.
 
     Parameters
@@ -91,6 +93,8 @@ def described(more: dict[str, Any], files: str, form: dict[str, Any] | None = No
         What can be sent.
     form
         Fields that are something else in a form, which knows text alone.
+    named
+        Whether it gets a name.
     """
     column = {"type": "string", "maxLength": _LONGEST_COLUMN, "description": "Of a table.", "default": ""}
     fields: dict[str, Any] = {
@@ -99,6 +103,8 @@ def described(more: dict[str, Any], files: str, form: dict[str, Any] | None = No
         "text": column,
         "id": column,
     }
+    if not named:
+        del fields["name"]
     path = {
         "type": "string",
         "description": "A file or folder on the service's machine, under a root that `--root` allows.",

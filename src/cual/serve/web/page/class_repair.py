@@ -1,4 +1,4 @@
-"""What administrators do to a class for good: rename it, make it part of another, remove it.
+"""What administrators do to a class for good: rename it, make it part of another, split it, remove it.
 
 A dialog that says what depends on it, and asks again. What comes of it is in `cual.serve.rules.repairing`.
 """
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from nicegui import ui
 
 from cual.errors import CualError, SamplesMissing
+from cual.repair.splitting import MOST_PARTS
 from cual.serve.rules.records import AgentRecord, DependentsRecord, Person, Role
 from cual.serve.rules.repairing import LONGEST_REASON
 from cual.serve.web.page.elements import El, button
@@ -39,6 +40,8 @@ class ClassRepair:
             into = ui.select(others, label=tr("Class that it becomes part of"), with_input=True)
             into.props("outlined dense")
             button(tr("Merge")).on("click", lambda: dialog.submit("merge"))
+            parts = ui.number(tr("Parts"), value=2, min=2, max=MOST_PARTS, precision=0).props("outlined dense")
+            button(tr("Split")).on("click", lambda: dialog.submit("split"))
             button(tr("Remove the class")).on("click", lambda: dialog.submit("remove"))
             button(tr("Cancel"), autofocus="").on("click", lambda: dialog.submit(None))
         dialog.props["aria-label"] = tr("Change {name}", name=label)
@@ -49,6 +52,8 @@ class ClassRepair:
         elif wanted == "merge":
             target = next((other for other in labels if str(other) == into.value), None)
             done = target is not None and await self._merge(label, target, reason)
+        elif wanted == "split":
+            done = await self._split(label, int(parts.value or 0), reason)
         elif wanted == "remove":
             done = await self._remove(label, reason)
         dialog.clear()
@@ -78,6 +83,23 @@ class ClassRepair:
             return False
         workspace = self._viewer.workspace
         return await tried(workspace.merge_classes, self._agent, into, [label], person, why) is not None
+
+    async def _split(self, label: Label, parts: int, why: str) -> bool:
+        sure = tr(
+            "Split “{name}” into {n} parts? Its samples are grouped first; then you say what the groups are.",
+            name=label,
+            n=parts,
+        )
+        if not await confirmed(sure, tr("Split")):
+            return False
+        person = await self._person()
+        if person is None:
+            return False
+        workspace = self._viewer.workspace
+        begun = await tried(workspace.split_class, self._agent, label, person, parts, why=why)
+        if begun is not None:
+            ui.navigate.to(f"/agents/{self._agent}/repair")
+        return False
 
     async def _remove(self, label: Label, why: str) -> bool:
         sure = tr("Remove “{name}”? A new version is made that never knew it. Answers stay.", name=label)
@@ -113,7 +135,29 @@ def change_in_words(change: Row) -> str:
         return tr("“{name}” is called “{new}” now", name=change["class"], new=change["to"])
     if change["change"] == "merged":
         return tr("{names} became part of “{into}”", names=_quoted(change["classes"]), into=change["into"])
+    if change["change"] == "split":
+        return tr("“{name}” was split into {parts}", name=change["class"], parts=_quoted(list(change["into"])))
+    if change["change"] == "taught":
+        return _taught(change)
+    if change["change"] == "forgot":
+        return trn("{n} sample was taken back", "{n} samples were taken back", change["samples"]) + _how(change)
     return tr("“{name}” was removed", name=change["class"])
+
+
+def _taught(change: Row) -> str:
+    text = trn("{n} sample was taught", "{n} samples were taught", change["samples"])
+    if change["replaced"]:
+        text += ", " + trn("{n} got another label", "{n} got another label", change["replaced"])
+    if change["new_classes"]:
+        text += ", " + tr("new: {names}", names=_quoted(change["new_classes"]))
+    return text + _how(change)
+
+
+def _how(change: Row) -> str:
+    """That a head was trained, where it was: exact is not worth a word."""
+    if change["how"] == "exact":
+        return ""
+    return "; " + tr("trained with what is kept, not exact")
 
 
 def _quoted(labels: Sequence[Label]) -> str:

@@ -52,7 +52,7 @@ _SEND = """(event) => {
   request.send(body);
 }"""
 # Names of the columns of a table that was chosen, offered where they are asked for.
-_COLUMNS = """async (event) => {
+COLUMNS = """async (event) => {
   const file = event.target.files[0], form = event.target.form, list = form.querySelector("datalist");
   list.replaceChildren();
   if (!file || !/\\.(csv|tsv)$/i.test(file.name)) return;
@@ -152,22 +152,24 @@ def add_pool_form(viewer: Viewer, agents: Sequence[AgentRecord]) -> None:
         if not agents:
             El("p", tr("It takes an agent that is ready: its encoder reads the pool."), "soft")
             return
-        with _form(viewer, "/api/pools", tr("Received; it is prepared now.")):
-            _field(tr("Name"), name="name", required="", maxlength="100")
+        with file_form(viewer, "/api/pools", tr("Received; it is prepared now.")):
+            field(tr("Name"), name="name", required="", maxlength="100")
             with El("label", classes="field"):
                 El("span", tr("For the agent"))
                 with El("select", classes="find", name="agent"):
                     for agent in reversed(agents):
                         El("option", agent.name, value=str(agent.id))
-            _field(
+            field(
                 tr("Pictures, a zip of pictures, a table of texts (.csv), or features (.npz)"),
                 type_="file",
                 name="files",
                 multiple="",
-            ).on("change", js_handler=_COLUMNS)
-            _server_path(viewer)
+            ).on("change", js_handler=COLUMNS)
+            server_path(viewer)
             names = {"text": tr("Column of the text"), "id": tr("Column of the ids")}
-            _columns("pool", names, tr("Columns that people see, with commas; empty: all but labels; -: none"))
+            columns_of_table(
+                "pool", names, tr("Columns that people see, with commas; empty: all but labels; -: none")
+            )
             El("button", tr("Make the pool"), "button main", type_="submit")
 
 
@@ -176,15 +178,15 @@ def make_agent_form(viewer: Viewer, encoders: Sequence[str]) -> None:
     with El("section", classes="card", aria_label=tr("New agent from your own data")):
         El("h2", tr("New agent from your own data"))
         El("p", tr("It learns the classes that you know already, from a few labelled samples of each."), "soft")
-        with _form(viewer, "/api/agents/from-data", tr("Received; the agent is made now.")):
-            _field(tr("Name"), name="name", required="", maxlength="100")
-            _field(
+        with file_form(viewer, "/api/agents/from-data", tr("Received; the agent is made now.")):
+            field(tr("Name"), name="name", required="", maxlength="100")
+            field(
                 tr("A zip with one folder of pictures per class, a table with text and label (.csv), or .npz"),
                 type_="file",
                 name="files",
                 accept=".zip,.csv,.tsv,.jsonl,.npz",
-            ).on("change", js_handler=_COLUMNS)
-            _server_path(viewer)
+            ).on("change", js_handler=COLUMNS)
+            server_path(viewer)
             with El("label", classes="field"):
                 El("span", tr("Encoder: what turns pictures or texts into numbers"))
                 with El("select", classes="find", name="encoder"):
@@ -196,7 +198,7 @@ def make_agent_form(viewer: Viewer, encoders: Sequence[str]) -> None:
                 "label": tr("Column of the label"),
                 "id": tr("Column of the ids"),
             }
-            _columns("agent", names)
+            columns_of_table("agent", names)
             El("button", tr("Make the agent"), "button main", type_="submit")
 
 
@@ -204,13 +206,13 @@ def add_agent_form(viewer: Viewer) -> None:
     """An agent that exists already, as a file."""
     with El("section", classes="card", aria_label=tr("New agent from a file")):
         El("h2", tr("New agent from a file"))
-        with _form(viewer, "/api/agents", tr("Added."), whole=True):
-            _field(tr("Name"), name="name", required="", maxlength="100")
-            _field(tr("File that “cual fit” wrote"), type_="file", name="files", required="", accept=".agent")
+        with file_form(viewer, "/api/agents", tr("Added."), whole=True):
+            field(tr("Name"), name="name", required="", maxlength="100")
+            field(tr("File that “cual fit” wrote"), type_="file", name="files", required="", accept=".agent")
             El("button", tr("Send"), "button main", type_="submit")
 
 
-def _form(viewer: Viewer, url: str, done: str, whole: bool = False) -> El:
+def file_form(viewer: Viewer, url: str, done: str, whole: bool = False) -> El:
     """A form whose files are sent with their progress; with `whole`, the one file is the body."""
     form = El("form", classes="stack tight", data_url=url, data_whole="yes" if whole else None)
     with form:
@@ -226,15 +228,15 @@ def _form(viewer: Viewer, url: str, done: str, whole: bool = False) -> El:
     return form.on("submit", js_handler=handler)
 
 
-def _server_path(viewer: Viewer) -> None:
+def server_path(viewer: Viewer) -> None:
     """A folder on the service's machine in place of a file, where it was started with some."""
     roots = viewer.workspace.home.roots
     if roots:
         below = ", ".join(str(root) for root in roots)
-        _field(tr("Or a file or folder on the server, below {roots}", roots=below), name="path")
+        field(tr("Or a file or folder on the server, below {roots}", roots=below), name="path")
 
 
-def _columns(of: str, names: dict[str, str], shown: str | None = None) -> None:
+def columns_of_table(of: str, names: dict[str, str], shown: str | None = None) -> None:
     """Columns of a table, for those that are not called as usual; `shown` asks which people are to see."""
     offered = f"columns-of-{of}"
     with El("details"):
@@ -242,13 +244,13 @@ def _columns(of: str, names: dict[str, str], shown: str | None = None) -> None:
         with El("div", classes="stack tight"):
             El("p", tr("Left empty: text, label and id, or the other usual names."), "soft")
             for name, words in names.items():
-                _field(words, name=name, list=offered, maxlength="200")
+                field(words, name=name, list=offered, maxlength="200")
             if shown is not None:
-                _field(shown, name="columns", maxlength="4000")
+                field(shown, name="columns", maxlength="4000")
     El("datalist", id_=offered)
 
 
-def _field(label: str, **attributes: str) -> El:
+def field(label: str, **attributes: str) -> El:
     with El("label", classes="field"):
         El("span", label)
         return El("input", classes="find", autocomplete="off", **attributes)

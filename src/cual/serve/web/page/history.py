@@ -87,6 +87,8 @@ class History:
                 El("h2", trn("{n} class", "{n} classes", len(agent.classes)))
                 El("p", some(agent.classes, 60), "wrap")
                 link(tr("What each of them is"), f"/agents/{self._id}/classes")
+                if self._viewer.may(Role.admin):
+                    link(tr("Teach and repair"), f"/agents/{self._id}/repair")
             with El("section", classes="card", aria_label=tr("Versions")):
                 El("h2", tr("Versions"))
                 self._table(versions, agent.version)
