@@ -46,7 +46,8 @@ def test_accuracy_is_per_class_and_unknown_classes_count_zero():
 def test_accuracy_is_the_mean_over_classes_however_many_samples_each_has() -> None:
     """Six of one class, all right, and two of another, both wrong: a half, not three quarters."""
     rng = np.random.default_rng(0)
-    near, far = rng.normal(0, 0.1, (30, 4)) + [3, 0, 0, 0], rng.normal(0, 0.1, (30, 4)) - [3, 0, 0, 0]
+    at = np.array([3, 0, 0, 0])
+    near, far = at + rng.normal(0, 0.1, (30, 4)), rng.normal(0, 0.1, (30, 4)) - at
     agent = Agent.fit(np.concatenate([near, far]), ["a"] * 30 + ["b"] * 30, "cual-plus")
     table = Table(near[:8].astype(np.float32), np.array(["a"] * 6 + ["b"] * 2))
     rows = np.arange(8)

@@ -41,7 +41,7 @@ def commit(
             connection.execute(sa.select(db.agents.c.id).where(db.agents.c.id == row.agent).with_for_update())
             if free(connection, row.agent) != base:
                 raise Conflict("another version has become the current one meanwhile; try again")
-            number = agents.add_version(home, connection, row.agent, file, values)
+            number = agents.add_version(home, connection, row.agent, file, values, at_once=True)
             told: dict[str, Any] = {"result_version": number, "skipped": skipped, "error": None}
             if over:
                 told |= {
