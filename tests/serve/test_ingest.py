@@ -28,7 +28,9 @@ def url(here: Site, what: str = "send") -> str:
     return f"/api/agents/{here.service.agent}/{what}"
 
 
-def sent(here: Site, X: np.ndarray, key: str | None = None, client: TestClient | None = None, **how: Any) -> Any:
+def sent(
+    here: Site, X: np.ndarray, key: str | None = None, client: TestClient | None = None, **how: Any
+) -> Any:
     headers = {} if key is None else {"Idempotency-Key": key}
     return (client or here.bearer()).post(url(here), json=body(X), headers=headers, **how)
 
