@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -278,6 +279,22 @@ def test_a_request_that_is_sent_again_is_answered_the_same_and_kept_once(service
     assert send(service, sent, key) == ["kept"] * 3
     assert service.workspace.sent_before(service.agent, service.ann, key) == answer(["kept"] * 3)
     assert service.workspace.inbox(service.agent).arrived == 3
+    assert len(batch_files(service)) == 1
+
+
+def test_many_who_send_at_once_keep_each_sample_once(service: Service) -> None:
+    X, other = rows(3), Workspace(service.workspace.home)
+    sent, key = arrivals(X), Key("mine", "body")
+    everybody = [service.workspace, other] * 4
+
+    def keep(workspace: Workspace) -> bytes:
+        return workspace.send(service.agent, sent, service.ann, answer, key)
+
+    with ThreadPoolExecutor(8) as threads:
+        assert set(threads.map(keep, everybody)) == {answer(["kept"] * 3)}
+        fates = list(threads.map(lambda w: w.send(service.agent, sent, service.ann, answer), everybody))
+    assert set(fates) == {answer(["again"] * 3)}
+    assert service.workspace.unlike_samples(service.agent).times == [9] * 3
     assert len(batch_files(service)) == 1
 
 
