@@ -15,6 +15,7 @@ from cual import Pool
 from cual.errors import BadOption, CualError, NotAllowed
 from cual.serve.rules import jobs
 from cual.serve.rules.accounts import Accounts
+from cual.serve.rules.inbox.records import Arrivals, Policy
 from cual.serve.rules.records import OPERATOR, AuditRecord, Person, Role
 from cual.serve.rules.workspace import Workspace
 from cual.serve.storage import tables as db
@@ -30,6 +31,7 @@ READING = {
     *("classes", "find_classes", "recent_classes", "class_keys", "kept_keys", "undo_cost"),
     *("agreement", "gold", "pace", "repairs", "repair"),
     *("stage_changes", "shadow", "shadow_picture"),
+    *("inbox", "waiting_samples", "unlike_samples", "waiting_original", "sent_before"),
     *("folder", "database", "uploads", "open", "close", "empty_uploads"),  # the process's own housekeeping
 }
 FOR_READERS = {"export"}
@@ -73,6 +75,21 @@ class Commands:
 
     def set_false_alarms(self) -> tuple[Callable[[Person], object], str]:
         return lambda p: self.workspace.set_false_alarms(self.service.agent, 0.01, p), "set false alarms"
+
+    def send(self) -> tuple[Callable[[Person], object], str]:
+        X = self.service.world.pool[:1]
+        sent = Arrivals(X, ["0" * 64], ["unsure"], ["cat"], [1.0], 0)
+        return lambda p: self.workspace.send(self.service.agent, sent, p, lambda fates: b""), "send"
+
+    def set_inbox_policy(self) -> tuple[Callable[[Person], object], str]:
+        policy = Policy(originals=False)
+        agent = self.service.agent
+        return lambda p: self.workspace.set_inbox_policy(agent, policy, p), "set inbox policy"
+
+    def close_inbox(self) -> tuple[Callable[[Person], object], str]:
+        call, _ = self.send()
+        call(self.service.ann)
+        return lambda p: self.workspace.close_inbox(self.service.agent, "new", p), "close inbox"
 
     def roll_back(self) -> tuple[Callable[[Person], object], str]:
         self.service.finish(self.over())

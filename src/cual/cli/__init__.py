@@ -22,6 +22,7 @@ from cual.cli import (
     repair,
     serve,
     split,
+    watch,
 )
 from cual.cli.output import err
 from cual.errors import CualError
@@ -77,6 +78,7 @@ embed.add_to(app)
 demo.add_to(app)
 serve.add_to(app)
 invite.add_to(app)
+watch.add_to(app)
 label_studio.add_to(app)
 app.add_typer(bench.app, name="bench")
 app.add_typer(data.app, name="data")

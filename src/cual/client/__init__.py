@@ -16,9 +16,11 @@ import numpy.typing as npt
 
 from cual.client.adaptation import RemoteAdaptation, export
 from cual.client.connection import ServiceError, until
+from cual.client.inbox import Inbox
 from cual.client.records import (
     Label,
     RemoteAgent,
+    RemoteInbox,
     RemotePool,
     RemoteQuery,
     RemoteRepair,
@@ -36,6 +38,7 @@ __all__ = [
     "Client",
     "RemoteAdaptation",
     "RemoteAgent",
+    "RemoteInbox",
     "RemotePool",
     "RemoteQuery",
     "RemoteRepair",
@@ -47,7 +50,7 @@ __all__ = [
 Array = npt.NDArray[Any]
 
 
-class Client(OfRollout, Repairs):
+class Client(OfRollout, Repairs, Inbox):
     """A service that `cual serve` runs.
 
     Parameters
@@ -217,7 +220,7 @@ class Client(OfRollout, Repairs):
     ) -> list[dict[str, Any]]:
         url = f"/api/agents/{id_of(agent)}/{what}"
 
-        def send(body: dict[str, Any]) -> dict[str, Any]:
+        def send(body: dict[str, Any], _rows: slice) -> dict[str, Any]:
             # all parts from the same version, whatever happens meanwhile
             at = answers[0]["version"] if answers else version
             return self.post(url, params=asked if at is None else {**asked, "version": at}, **body)

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Row
 from cual.errors import Conflict
 from cual.serve.rules import agents, audit, jobs, pools
 from cual.serve.rules.checks import check_name, needs
+from cual.serve.rules.inbox import closing, files
 from cual.serve.rules.records import AgentRecord, DependentsRecord, Person, PoolRecord, Role
 from cual.serve.storage import tables as db
 from cual.serve.storage.home import Home, one_row
@@ -115,6 +116,7 @@ def delete_agent(home: Home, agent: int, person: Person) -> None:
         mine = sa.select(db.repairs.c.id).where(db.repairs.c.agent == agent)
         connection.execute(sa.delete(db.jobs).where(db.jobs.c.repair.in_(mine)))
         connection.execute(sa.delete(db.repairs).where(db.repairs.c.agent == agent))
+        closing.forget_agent(connection, agent)
         if dependents.over or made_for is not None:
             _keep_row(connection, db.agents, agent)
         else:
@@ -133,6 +135,7 @@ def delete_pool(home: Home, pool: int, person: Person) -> None:
         dependents = _of_pool(connection, pool)
         _refuse(f"the pool {row.name!r}", dependents)
         audit.write(connection, person, "delete pool", "pool", pool, name=row.name)
+        emptied = closing.forget_pool(connection, pool)
         g, told = db.gold.c, db.gold_questions.c
         connection.execute(
             sa.delete(db.gold_questions).where(told.gold.in_(sa.select(g.id).where(g.pool == pool)))
@@ -143,6 +146,8 @@ def delete_pool(home: Home, pool: int, person: Person) -> None:
         else:
             connection.execute(sa.delete(db.pools).where(db.pools.c.id == pool))
         _mark(home, "pools", pool)
+    if emptied is not None:
+        files.remove(home, *emptied)
     sweep(home)
 
 

@@ -32,9 +32,12 @@ from cual.serve.rules import (
     views,
 )
 from cual.serve.rules.checks import needs
+from cual.serve.rules.inbox import closing
+from cual.serve.rules.inbox.keeping import Inboxes
 from cual.serve.rules.inventory import OfInventory
 from cual.serve.rules.labelling import OfClasses
 from cual.serve.rules.pools import Pictures
+from cual.serve.rules.receiving import OfInboxes
 from cual.serve.rules.records import (
     OPERATOR,
     AdaptationRecord,
@@ -61,12 +64,15 @@ from cual.serve.storage.home import Home, empty_uploads, open_home
 from cual.types import Row
 
 
-class Workspace(OfClasses, OfReviews, OfAdaptations, OfInventory, OfRollout, OfRepairs, OfSamples, OfTeams):
+class Workspace(
+    OfClasses, OfReviews, OfAdaptations, OfInventory, OfRollout, OfRepairs, OfInboxes, OfSamples, OfTeams
+):
     """Agents, pools, adaptations, questions and answers. Made by `open`."""
 
     def __init__(self, home: Home) -> None:
         self.home = home
         self._agents, self._views = agents.Loaded(home), views.Views(home)
+        self._inboxes = Inboxes(home)
 
     @classmethod
     def open(
@@ -109,6 +115,7 @@ class Workspace(OfClasses, OfReviews, OfAdaptations, OfInventory, OfRollout, OfR
     def empty_uploads(self) -> None:
         """Remove what was half received; for the web process, when it starts."""
         empty_uploads(self.home)
+        closing.remove_orphans(self.home)
 
     def close(self) -> None:
         self.home.database.close()

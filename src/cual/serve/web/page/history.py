@@ -14,6 +14,7 @@ from cual.serve.web.page.elements import El, button, link
 from cual.serve.web.page.export import available_formats, export_card
 from cual.serve.web.page.false_alarms import false_alarms_card
 from cual.serve.web.page.frame import frame
+from cual.serve.web.page.inbox import InboxCard
 from cual.serve.web.page.rollout import BADGES, accuracy_in_words, reason_for, rollout_card
 from cual.serve.web.page.routes import page
 from cual.serve.web.page.texts import told, tr, trn
@@ -51,6 +52,7 @@ class History:
         self._box = El("div", classes="stack")
         self._drawn: tuple[object, ...] = ()
         self._candidate = CandidateCard(viewer, id, self.refresh)
+        self._inbox: InboxCard | None = None
 
     async def refresh(self) -> None:
         await self.draw(await asked(self._viewer.workspace.agent, self._id))
@@ -65,9 +67,12 @@ class History:
         now = (agent, stages, tuple((a.id, a.state) for a in going), len(changes))
         if now == self._drawn:
             await self._candidate.draw(agent)
+            if self._inbox is not None:
+                await self._inbox.refresh()
             return
         self._drawn = now
         columns = any(pool.columns for pool in await asked(workspace.pools) if pool.agent == self._id)
+        inbox = await asked(workspace.inbox, self._id)
         self._box.clear()
         with self._box:
             with El("div"):
@@ -94,6 +99,7 @@ class History:
                 self._table(versions, agent.version)
             rollout_card(self._viewer, agent, changes, self.refresh)
             false_alarms_card(self._viewer, agent)
+            self._inbox = InboxCard(self._viewer, agent, inbox)
             if len(versions) > 1 or going:
                 export_card(f"/api/agents/{self._id}/labels", available_formats(), columns)
             if going:
