@@ -27,6 +27,8 @@ from cual.client.records import (
     read,
 )
 from cual.client.samples import Samples, in_parts, told_of, whole
+from cual.client.watching import OfWatching
+from cual.client.webhooks import check_webhook
 from cual.errors import BadFeatures
 
 __all__ = [
@@ -38,12 +40,13 @@ __all__ = [
     "RemoteState",
     "RemoteVerdict",
     "ServiceError",
+    "check_webhook",
 ]
 
 Array = npt.NDArray[Any]
 
 
-class Client(Connection):
+class Client(OfWatching, Connection):
     """A service that `cual serve` runs.
 
     Parameters

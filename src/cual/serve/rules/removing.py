@@ -17,6 +17,7 @@ from cual.errors import Conflict
 from cual.serve.rules import agents, audit, jobs, pools
 from cual.serve.rules.checks import check_name, needs
 from cual.serve.rules.records import AgentRecord, DependentsRecord, Person, PoolRecord, Role
+from cual.serve.rules.watching import noting
 from cual.serve.storage import tables as db
 from cual.serve.storage.home import Home, one_row
 
@@ -110,6 +111,7 @@ def delete_agent(home: Home, agent: int, person: Person) -> None:
         used = db.pools.c.agent == agent
         made_for = connection.execute(sa.select(db.pools.c.id).where(used).limit(1)).one_or_none()
         audit.write(connection, person, "delete agent", "agent", agent, name=row.name)
+        noting.forget(connection, agent)
         if dependents.over or made_for is not None:
             _keep_row(connection, db.agents, agent)
         else:

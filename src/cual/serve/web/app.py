@@ -13,6 +13,7 @@ from starlette.routing import BaseRoute, Match, Mount
 import cual
 from cual.serve.rules.accounts import Accounts
 from cual.serve.rules.agents import ready
+from cual.serve.rules.watching import proposing
 from cual.serve.rules.workspace import Workspace
 from cual.serve.storage import tables as db
 from cual.serve.storage.home import one_row
@@ -29,6 +30,7 @@ from cual.serve.web.api import (
     questions,
     sessions,
     teamwork,
+    watching,
 )
 from cual.serve.web.api.common import add_error_handlers
 from cual.serve.web.observing import Metrics, Observe
@@ -39,6 +41,8 @@ from cual.serve.web.security.attempts import Attempts
 from cual.serve.web.security.headers import SafeHeaders
 from cual.serve.web.security.middleware import BodyLimit, Gate, cookie_names
 from cual.serve.web.settings import Limits, Settings
+from cual.serve.web.watching.delivering import Delivering
+from cual.serve.web.watching.gathering import Gathering
 
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _FRAMEWORK_UPLOADS = 256 * 2**20
@@ -61,21 +65,30 @@ def create_app(
         metrics.predicted.inc(rows)
         metrics.batches.inc()
 
+    gathering = Gathering(
+        workspace.home, metrics.judged, lambda: proposing.look(workspace.home, workspace.load_agent, db.now())
+    )
+    delivering = Delivering(workspace.home, settings.webhook_hosts)
     predictor = Predictor(
         lambda agent, version: _shape(workspace, agent, version),
         workspace.load_agent,
         computed,
         metrics.predictions_stopped.inc,
         settings.limits,
+        judged=gathering.note,
     )
 
     encodings = Encodings(metrics.encoded.inc, metrics.encoder_stopped.inc)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        gathering.start()
+        delivering.start()
         yield
         encodings.close()
         predictor.close()
+        gathering.close()
+        delivering.close()
 
     app = FastAPI(
         title="cual",
@@ -93,12 +106,13 @@ def create_app(
     app.state.attempts, app.state.cookies, app.state.metrics = attempts, cookies, metrics
     app.state.predictor, app.state.places = predictor, Places(settings.limits)
     app.state.encodings = encodings
+    app.state.gathering, app.state.delivering = gathering, delivering
     app.state.exports = exports.UnderWay()
     app.state.worker_alive = worker_alive
     add_error_handlers(app)
     # the busiest first
     parts = (predictions, agents, questions, adaptations, classes, exports, pools, sessions, people, audit)
-    for part in (*parts, teamwork, operations):
+    for part in (*parts, teamwork, watching, operations):
         app.include_router(part.router)
     app.add_api_route("/api/{path:path}", _no_such_route, methods=list(_METHODS), include_in_schema=False)
     if settings.pages:
