@@ -15,11 +15,13 @@ from cual import Pool
 from cual.errors import BadOption, CualError, NotAllowed
 from cual.serve.rules import jobs
 from cual.serve.rules.accounts import Accounts
+from cual.serve.rules.inbox.records import Arrivals, Policy
 from cual.serve.rules.records import OPERATOR, AuditRecord, Person, Role
 from cual.serve.rules.workspace import Workspace
 from cual.serve.storage import tables as db
 from serving import Service
 from visiting import site
+from watched import look, send_unlike
 
 READING = {
     *("agents", "agent", "versions", "load_agent", "pools", "pool", "picture", "text", "skipped"),
@@ -29,8 +31,11 @@ READING = {
     *("encoders", "skipped_of_agent", "dependents_of_agent", "dependents_of_pool"),
     *("classes", "find_classes", "recent_classes", "class_keys", "kept_keys", "undo_cost"),
     *("agreement", "gold", "pace"),
+    *("watching", "webhooks", "group_example"),
+    *("inbox", "waiting_samples", "unlike_samples", "waiting_original", "sent_before"),
     *("folder", "database", "uploads", "open", "close", "empty_uploads"),  # the process's own housekeeping
 }
+URL = "https://hooks.example.org/cual"
 FOR_READERS = {"export"}
 """Commands that whoever sees everything may give."""
 READING_ACCOUNTS = {"people", "person", "called", "tokens", "known", "by_cookie", "by_token", "owner"}
@@ -72,6 +77,44 @@ class Commands:
 
     def set_false_alarms(self) -> tuple[Callable[[Person], object], str]:
         return lambda p: self.workspace.set_false_alarms(self.service.agent, 0.01, p), "set false alarms"
+
+    def send(self) -> tuple[Callable[[Person], object], str]:
+        X = self.service.world.pool[:1]
+        sent = Arrivals(X, ["0" * 64], ["unsure"], ["cat"], [1.0], 0)
+        return lambda p: self.workspace.send(self.service.agent, sent, p, lambda fates: b""), "send"
+
+    def set_inbox_policy(self) -> tuple[Callable[[Person], object], str]:
+        policy = Policy(originals=False)
+        agent = self.service.agent
+        return lambda p: self.workspace.set_inbox_policy(agent, policy, p), "set inbox policy"
+
+    def close_inbox(self) -> tuple[Callable[[Person], object], str]:
+        call, _ = self.send()
+        call(self.service.ann)
+        return lambda p: self.workspace.close_inbox(self.service.agent, "new", p), "close inbox"
+
+    def set_watching(self) -> tuple[Callable[[Person], object], str]:
+        return lambda p: self.workspace.set_watching(self.service.agent, p, least_gain=9), "set watching"
+
+    def begin_proposed(self) -> tuple[Callable[[Person], object], str]:
+        workspace, agent = self.workspace, self.service.agent
+        send_unlike(self.service, 40)
+        look(workspace)
+        return lambda p: workspace.begin_proposed(agent, p), "close inbox"
+
+    def add_webhook(self) -> tuple[Callable[[Person], object], str]:
+        return lambda p: self.workspace.add_webhook(self.service.agent, URL, p), "add webhook"
+
+    def _webhook(self) -> int:
+        return self.workspace.add_webhook(self.service.agent, URL, OPERATOR)[0].id
+
+    def change_webhook(self) -> tuple[Callable[[Person], object], str]:
+        agent, webhook = self.service.agent, self._webhook()
+        return lambda p: self.workspace.change_webhook(agent, webhook, p, active=False), "change webhook"
+
+    def remove_webhook(self) -> tuple[Callable[[Person], object], str]:
+        agent, webhook = self.service.agent, self._webhook()
+        return lambda p: self.workspace.remove_webhook(agent, webhook, p), "remove webhook"
 
     def roll_back(self) -> tuple[Callable[[Person], object], str]:
         self.service.finish(self.over())

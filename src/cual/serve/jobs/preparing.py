@@ -24,6 +24,8 @@ from cual.serve.jobs import encoding, example, pictures
 from cual.serve.jobs.decoding import Decoders
 from cual.serve.jobs.encoding import Place
 from cual.serve.rules import agents, jobs, pool_columns, pools, views
+from cual.serve.rules.inbox import closing
+from cual.serve.rules.inbox import files as inbox_files
 from cual.serve.rules.jobs import Claim
 from cual.serve.rules.sources import SOURCE
 from cual.serve.storage import tables as db
@@ -46,6 +48,8 @@ def prepare(home: Home, claim: Claim, progress: Progress) -> None:
     made = Made(row.kind, [], row.shown)
     if row.source.get("example"):
         _put_down_example(folder)
+    if row.source.get("inbox"):
+        _put_down_inbox(home, row.agent, row.source["inbox"], folder, agent)
     at = None if row.source["given"] else encoding.place(folder, row.source, progress)
     with Decoders() as decoders:
         if at is not None:
@@ -68,6 +72,9 @@ def prepare(home: Home, claim: Claim, progress: Progress) -> None:
         values |= {"state": "ready", "error": None}
         connection.execute(sa.update(db.pools).where(db.pools.c.id == claim.pool).values(**values))
         jobs.finished(connection, claim)
+        emptied = closing.empty(connection, claim.pool)
+    if emptied is not None:
+        inbox_files.remove(home, *emptied)
     shutil.rmtree(folder / SOURCE, ignore_errors=True)
 
 
@@ -76,6 +83,12 @@ def _put_down_example(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     pools.put_down(folder, example.demo_pool(data), example.drawn(data.images[data.pool]), None)
+
+
+def _put_down_inbox(home: Home, owner: int, inbox: int, folder: Path, agent: Agent) -> None:
+    shutil.rmtree(folder, ignore_errors=True)  # of an attempt that was killed
+    folder.mkdir(parents=True)
+    closing.put_down(home, owner, inbox, folder, agent.encoder)
 
 
 def settle(folder: Path) -> None:

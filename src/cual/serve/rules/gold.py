@@ -4,6 +4,7 @@ They are no questions of the learner: they cost nothing, are of no round, and th
 samples are gold, administrators say, for a pool; how many of the questions are, for an adaptation.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Row
 from cual.errors import Conflict
 from cual.serve.rules import agents, audit, jobs, pools
 from cual.serve.rules.checks import check_name, needs
+from cual.serve.rules.inbox import closing, files
 from cual.serve.rules.records import AgentRecord, DependentsRecord, Person, PoolRecord, Role
 from cual.serve.rules.watching import noting
 from cual.serve.storage import tables as db
@@ -112,6 +113,7 @@ def delete_agent(home: Home, agent: int, person: Person) -> None:
         made_for = connection.execute(sa.select(db.pools.c.id).where(used).limit(1)).one_or_none()
         audit.write(connection, person, "delete agent", "agent", agent, name=row.name)
         noting.forget(connection, agent)
+        closing.forget_agent(connection, agent)
         if dependents.over or made_for is not None:
             _keep_row(connection, db.agents, agent)
         else:
@@ -130,6 +132,7 @@ def delete_pool(home: Home, pool: int, person: Person) -> None:
         dependents = _of_pool(connection, pool)
         _refuse(f"the pool {row.name!r}", dependents)
         audit.write(connection, person, "delete pool", "pool", pool, name=row.name)
+        emptied = closing.forget_pool(connection, pool)
         g, told = db.gold.c, db.gold_questions.c
         connection.execute(
             sa.delete(db.gold_questions).where(told.gold.in_(sa.select(g.id).where(g.pool == pool)))
@@ -140,6 +143,8 @@ def delete_pool(home: Home, pool: int, person: Person) -> None:
         else:
             connection.execute(sa.delete(db.pools).where(db.pools.c.id == pool))
         _mark(home, "pools", pool)
+    if emptied is not None:
+        files.remove(home, *emptied)
     sweep(home)
 
 

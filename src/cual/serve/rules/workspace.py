@@ -31,9 +31,12 @@ from cual.serve.rules import (
     views,
 )
 from cual.serve.rules.checks import needs
+from cual.serve.rules.inbox import closing
+from cual.serve.rules.inbox.keeping import Inboxes
 from cual.serve.rules.inventory import OfInventory
 from cual.serve.rules.labelling import OfClasses
 from cual.serve.rules.pools import Pictures
+from cual.serve.rules.receiving import OfInboxes
 from cual.serve.rules.records import (
     OPERATOR,
     AdaptationRecord,
@@ -59,12 +62,13 @@ from cual.serve.storage.home import Home, empty_uploads, open_home
 from cual.types import Row
 
 
-class Workspace(OfClasses, OfReviews, OfAdaptations, OfInventory, OfSamples, OfTeams, OfWatching):
+class Workspace(OfClasses, OfReviews, OfAdaptations, OfInventory, OfSamples, OfTeams, OfInboxes, OfWatching):
     """Agents, pools, adaptations, questions and answers. Made by `open`."""
 
     def __init__(self, home: Home) -> None:
         self.home = home
         self._agents, self._views = agents.Loaded(home), views.Views(home)
+        self._inboxes = Inboxes(home)
 
     @classmethod
     def open(
@@ -107,6 +111,7 @@ class Workspace(OfClasses, OfReviews, OfAdaptations, OfInventory, OfSamples, OfT
     def empty_uploads(self) -> None:
         """Remove what was half received; for the web process, when it starts."""
         empty_uploads(self.home)
+        closing.remove_orphans(self.home)
 
     def close(self) -> None:
         self.home.database.close()

@@ -27,7 +27,7 @@ LEFT_OUT = ("sessions", "cual_schema")
 """Tables that are not kept: who is signed in, and what the database itself knows."""
 _NAMES = (
     r"workspace\.json",
-    r"agents/\d{1,9}/(\d{1,9}\.agent|skipped\.json)",
+    r"agents/\d{1,9}/(\d{1,9}\.agent|skipped\.json|inbox/[0-9a-f]{32}\.safetensors)",
     r"pools/\d{1,9}/(features\.safetensors|map\.safetensors|(texts|columns)\.(jsonl|npy)|skipped\.json)",
     r"pools/\d{1,9}/features/(manifest\.json|skipped\.csv|\d{6,9}\.(npy|json))",
     r"pools/\d{1,9}/pictures/\d{1,9}(-large)?\.webp",
@@ -97,6 +97,10 @@ def _lasting(connection: Connection) -> Iterator[str]:
     for row in connection.execute(there.where(g.state == "ready")):
         yield f"agents/{row.agent}/{row.number}.agent"
         yield f"agents/{row.agent}/skipped.json"
+    i, b = db.inboxes.c, db.inbox_batches.c
+    waiting = sa.select(i.agent, b.file).join_from(db.inbox_batches, db.inboxes, i.id == b.inbox)
+    for row in connection.execute(waiting):
+        yield f"agents/{row.agent}/inbox/{row.file}.safetensors"
     for pool in connection.execute(sa.select(p.id).where(p.state == "ready")).scalars():
         whole = ("features.safetensors", *_LINES, "features", "pictures", "map.safetensors", "skipped.json")
         yield from (f"pools/{pool}/{name}" for name in whole)

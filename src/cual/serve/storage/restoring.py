@@ -179,6 +179,10 @@ def _check_rows(connection: Connection) -> None:
     for folder in connection.execute(sa.select(a.folder).where(a.folder.is_not(None))).scalars():
         if not re.fullmatch(r"\d{1,9}-\d{1,9}", folder):
             raise DamagedFile(f"an adaptation lies in {folder!r}, which cannot be")
+    if "inbox_batches" in sa.inspect(connection).get_table_names():
+        for file in connection.execute(sa.select(db.inbox_batches.c.file)).scalars():
+            if not re.fullmatch(r"[0-9a-f]{32}", file):
+                raise DamagedFile(f"samples of an inbox lie in {file!r}, which cannot be")
     columns = sa.inspect(connection).get_columns("agents")
     made_here = any(column["name"] == "source" for column in columns)  # before schema 9 agents came as files
     for table, owner in ((db.agents, db.jobs.c.agent), (db.pools, db.jobs.c.pool)):

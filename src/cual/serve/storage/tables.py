@@ -330,6 +330,83 @@ jobs = sa.Table(
     _made(),
     sqlite_autoincrement=True,
 )
+# -- what is sent to agents (`cual.serve.rules.inbox`) ---------------------------------------------------------
+
+inbox_policies = sa.Table(
+    "inbox_policies",
+    metadata,
+    Column("agent", ForeignKey("agents.id"), primary_key=True),
+    Column("originals", Boolean, nullable=False),
+    Column("known_share", Double, nullable=False),
+    Column("near", Double),  # none: only exact duplicates are kept once
+    Column("most_samples", Integer, nullable=False),
+    Column("most_megabytes", Integer, nullable=False),
+    Column("most_days", Integer, nullable=False),
+)
+inboxes = sa.Table(
+    "inboxes",
+    metadata,
+    _key(),
+    Column("agent", ForeignKey("agents.id"), nullable=False, index=True),
+    Column("pool", ForeignKey("pools.id"), index=True),  # none: it is open, or its pool was deleted
+    Column("senders", Json, nullable=False),  # who has sent to it
+    Column("closed_at", Moment),
+    _made(),
+    sqlite_autoincrement=True,
+)
+inbox_batches = sa.Table(  # files: what was kept of one request
+    "inbox_batches",
+    metadata,
+    _key(),
+    Column("inbox", ForeignKey("inboxes.id"), nullable=False, index=True),
+    Column("file", String(32), nullable=False, unique=True),
+    _made(),
+    sqlite_autoincrement=True,
+)
+inbox_samples = sa.Table(
+    "inbox_samples",
+    metadata,
+    _key(),
+    Column("inbox", ForeignKey("inboxes.id"), nullable=False),
+    Column("batch", ForeignKey("inbox_batches.id"), nullable=False, index=True),
+    Column("row", Integer, nullable=False),  # of the batch's file
+    Column("digest", String(64), nullable=False),
+    Column("original", String(10)),  # what kind the file holds of it; none: only features
+    Column("size", Integer, nullable=False),
+    Column("verdict", String(30), nullable=False),
+    Column("label", Json, nullable=False),
+    Column("score", Double),
+    Column("version", Integer, nullable=False),
+    Column("name", String(200)),
+    Column("times", Integer, nullable=False),  # how often it arrived
+    Column("arrived_at", Moment, nullable=False),
+    Column("last_at", Moment, nullable=False),
+    sa.UniqueConstraint("inbox", "digest"),
+    sa.Index("inbox_samples_by_verdict", "inbox", "verdict", "arrived_at"),
+    sqlite_autoincrement=True,
+)
+inbox_arrivals = sa.Table(  # counts of all that came, kept or not
+    "inbox_arrivals",
+    metadata,
+    Column("inbox", ForeignKey("inboxes.id"), primary_key=True),
+    Column("hour", Moment, primary_key=True),
+    Column("verdict", String(30), primary_key=True),
+    Column("label", Json, primary_key=True),
+    Column("kept", Integer, nullable=False, default=0),
+    Column("again", Integer, nullable=False, default=0),
+    Column("passed_over", Integer, nullable=False, default=0),
+    Column("dropped", Integer, nullable=False, default=0),
+)
+inbox_sends = sa.Table(  # requests that were answered, by their keys
+    "inbox_sends",
+    metadata,
+    Column("agent", ForeignKey("agents.id"), primary_key=True),
+    Column("person", Integer, primary_key=True, autoincrement=False),
+    Column("key", String(64), primary_key=True),  # its hash
+    Column("body", String(64), nullable=False),
+    Column("answer", Text, nullable=False),
+    Column("created_at", Moment, nullable=False, default=now, index=True),
+)
 audit = sa.Table(
     "audit",
     metadata,

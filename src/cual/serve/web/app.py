@@ -43,6 +43,7 @@ from cual.serve.web.security.middleware import BodyLimit, Gate, cookie_names
 from cual.serve.web.settings import Limits, Settings
 from cual.serve.web.watching.delivering import Delivering
 from cual.serve.web.watching.gathering import Gathering
+from cual.serve.web.watching.thumbnails import Thumbnails
 
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _FRAMEWORK_UPLOADS = 256 * 2**20
@@ -65,9 +66,11 @@ def create_app(
         metrics.predicted.inc(rows)
         metrics.batches.inc()
 
-    gathering = Gathering(
-        workspace.home, metrics.judged, lambda: proposing.look(workspace.home, workspace.load_agent, db.now())
-    )
+    def look() -> None:
+        proposing.look(workspace.home, workspace.load_agent, workspace.close_inbox, db.now())
+
+    gathering = Gathering(workspace.home, metrics.judged, look)
+    thumbnails = Thumbnails()
     delivering = Delivering(workspace.home, settings.webhook_hosts)
     predictor = Predictor(
         lambda agent, version: _shape(workspace, agent, version),
@@ -89,6 +92,7 @@ def create_app(
         predictor.close()
         gathering.close()
         delivering.close()
+        thumbnails.close()
 
     app = FastAPI(
         title="cual",
@@ -106,7 +110,7 @@ def create_app(
     app.state.attempts, app.state.cookies, app.state.metrics = attempts, cookies, metrics
     app.state.predictor, app.state.places = predictor, Places(settings.limits)
     app.state.encodings = encodings
-    app.state.gathering, app.state.delivering = gathering, delivering
+    app.state.gathering, app.state.delivering, app.state.thumbnails = gathering, delivering, thumbnails
     app.state.exports = exports.UnderWay()
     app.state.worker_alive = worker_alive
     add_error_handlers(app)

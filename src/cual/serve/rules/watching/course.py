@@ -1,4 +1,4 @@
-"""How a version's predictions go: what came before, what came last, and which alerts there are. A pure function.
+"""How a version's predictions go: what came first, what came last, which alerts there are. A pure function.
 
 The arithmetic is in `evidence`. Who stores the course and tells of alerts is in `noting`.
 """
@@ -104,7 +104,7 @@ class Tally:
 
     seen: int = 0
     unlike: int = 0
-    known: Moments = Moments()
+    known: Moments = field(default_factory=Moments)
     """Scores of those that look known."""
     mix: Mapping[int, int] = field(default_factory=dict[int, int])
     """Classes of those that look known."""
@@ -161,10 +161,10 @@ class Course:
     version: int
     yardstick: Yardstick | None = None
     seen: int = 0
-    evidence: Evidence = Evidence()
-    first: Tally = Tally()
+    evidence: Evidence = field(default_factory=Evidence)
+    first: Tally = field(default_factory=Tally)
     blocks: tuple[Tally, ...] = ()
-    filling: Tally = Tally()
+    filling: Tally = field(default_factory=Tally)
     novelty: int | None = None
     drift: int | None = None
 

@@ -1,4 +1,4 @@
-"""The arithmetic of watching: whether more is unlike anything known than should be, and whether what is known moves.
+"""The arithmetic of watching: is more unlike anything known than should be, and has what is known moved?
 
 Pure functions of counts and scores, each with the error that it may make. Nothing is stored, nobody is told.
 """
@@ -10,7 +10,7 @@ from functools import cache
 
 import numpy as np
 
-from cual.types import FloatArray
+from cual.types import AnyArray, FloatArray
 
 ODDS = (1.5, 2.0, 4.0, 10.0)
 """By how much the odds of "unlike anything known" may have grown: what the rule looks for, all at once."""
@@ -88,8 +88,8 @@ class Baseline:
     def seen(self, unlike: int, n: int) -> "Baseline":
         """The same once a time without an alert is known: what comes later is compared with that, too.
 
-        A class that was there from the start only shows against the validation set; one that appears later shows
-        against the samples before it, of which there are more.
+        A class that was there from the start only shows against the validation set; one that appears later
+        shows against the samples before it, of which there are more.
 
         >>> round(Baseline(0.05, 0.113).seen(unlike=55, n=1000).most, 4)
         0.0743
@@ -220,8 +220,9 @@ Mix = Mapping[int, int]
 def mix_change(now: Mix, before: Mix, wrong: float = 0.05) -> Interval | None:
     """The total variation distance of two class mixes: which share of samples would have to change class.
 
-    The interval is that distance, give or take how far either side may lie from its true mix: the mean deviation
-    of a multinomial, and McDiarmid's bound for what is beyond it, wrong in a share `wrong` of cases or fewer.
+    The interval is that distance, give or take how far either side may lie from its true mix: the mean
+    deviation of a multinomial, and McDiarmid's bound for what is beyond it, wrong in a share `wrong` of cases
+    or fewer.
 
     >>> change = mix_change({0: 900, 1: 100}, {0: 500, 1: 500})
     >>> round(change.value, 2), round(change.low, 2), round(change.high, 2)
@@ -240,7 +241,7 @@ def mix_change(now: Mix, before: Mix, wrong: float = 0.05) -> Interval | None:
     return Interval(value, max(0.0, value - half), min(1.0, value + half))
 
 
-def _mix_error(mix: FloatArray, n: int, wrong: float) -> float:
+def _mix_error(mix: AnyArray, n: int, wrong: float) -> float:
     mean = float(np.sqrt(mix * (1 - mix) / n).sum() / 2 * math.sqrt(2 / math.pi))
     return mean + math.sqrt(math.log(1 / wrong) / (2 * n))
 

@@ -4,8 +4,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from datetime import datetime
 
-from cual.agent import Agent
-from cual.serve.rules.records import Person
+from cual.serve.rules.records import Person, PoolRecord
 from cual.serve.rules.watching import looking, proposing, webhooks
 from cual.serve.rules.watching.records import EVENTS, WatchRecord, WebhookRecord
 from cual.serve.rules.watching.worth import LEAST_GAIN, MOST_QUESTIONS
@@ -18,11 +17,15 @@ class OfWatching:
     home: Home
 
     @abstractmethod
-    def load_agent(self, agent: int, version: int | None = None) -> Agent: ...
+    def close_inbox(self, agent: int, name: str, person: Person) -> PoolRecord: ...
 
     def watching(self, agent: int, since: datetime | None = None) -> WatchRecord:
         """How the predictions of an agent go: novelty, drift, groups, what is proposed; and since when."""
         return looking.one(self.home, agent, since)
+
+    def group_example(self, agent: int, sample: int, original: str) -> bytes:
+        """The picture's file ("picture") or the "text" of a sample that shows what a group is."""
+        return looking.example(self.home, agent, sample, original)
 
     def set_watching(
         self,
@@ -38,7 +41,7 @@ class OfWatching:
 
     def begin_proposed(self, agent: int, person: Person) -> WatchRecord:
         """Begin the adaptation that is proposed, on the samples that wait."""
-        proposing.begin(self.home, agent, person)
+        proposing.begin(self.home, agent, person, self.close_inbox)
         return self.watching(agent)
 
     def webhooks(self, agent: int, person: Person) -> list[WebhookRecord]:

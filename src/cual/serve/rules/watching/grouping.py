@@ -1,4 +1,4 @@
-"""Which groups samples form that are unlike anything known: a pure function of features. Nothing is stored here.
+"""Which groups samples form that are unlike anything known: a pure function of features. Nothing is stored.
 
 Two samples belong together if they are as alike as two of one known class are, rather than of two classes.
 """
@@ -51,13 +51,11 @@ def groups_of(agent: Agent, X: AnyArray) -> list[Group]:
 
 def directions(agent: Agent, X: torch.Tensor) -> FloatArray:
     """Unit vectors, in the space in which every class has the same round spread where the agent has one."""
-    head = agent.head
-    X = X.to(agent.device)
-    if isinstance(head, Whitens):
-        X = head.whiten(X)
-    else:
-        X = X - torch.as_tensor(agent.validation.X).float().to(X).mean(dim=0)
-    return normalize(X, dim=1).cpu().numpy()
+    here = X.to(agent.device)
+    if isinstance(agent.head, Whitens):
+        return normalize(agent.head.whiten(here), dim=1).cpu().numpy()
+    middle = torch.as_tensor(agent.validation.X).float().to(here).mean(dim=0)
+    return normalize(here - middle, dim=1).cpu().numpy()
 
 
 def groups(unlike: FloatArray, known: FloatArray, classes: IntArray) -> list[Group]:

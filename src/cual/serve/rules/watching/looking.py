@@ -1,4 +1,4 @@
-"""What is told of an agent's predictions: the course of its current version, and its counts over time. Reads only."""
+"""What is told of an agent's predictions: the course of its current version, counts over time. Reads only."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -6,13 +6,16 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from cual.errors import NotFound
 from cual.serve.rules import agents
+from cual.serve.rules.inbox import reading
 from cual.serve.rules.watching import keeping
 from cual.serve.rules.watching.course import Course
 from cual.serve.rules.watching.evidence import OTHER, Mix, share
 from cual.serve.rules.watching.noting import HOUR, MINUTE, Count, count_of, start_of
 from cual.serve.rules.watching.records import (
     ClassShare,
+    ExampleRecord,
     GroupRecord,
     GroupsRecord,
     ProposalRecord,
@@ -69,10 +72,25 @@ def one(home: Home, agent: int, since: datetime | None = None) -> WatchRecord:
     )
 
 
+def example(home: Home, agent: int, sample: int, original: str) -> bytes:
+    """The original of a sample that is an example of a group now; `NotFound` of any other."""
+    with home.database.reading() as connection:
+        agents.record(connection, agent)
+        body = connection.execute(sa.select(s.unlike_groups).where(s.agent == agent)).scalar_one_or_none()
+    found = groups_of(body)
+    shown = [] if found is None else [one for group in found.groups for one in group.examples]
+    if ExampleRecord(sample, original) not in shown:  # pyright: ignore[reportArgumentType]
+        raise NotFound(f"sample {sample} is no {original} that is an example of a group now")
+    return reading.original(home, agent, sample)
+
+
 def groups_of(body: dict[str, Any] | None) -> GroupsRecord | None:
     if body is None:
         return None
-    groups = [GroupRecord(**group) for group in body["groups"]]
+    groups = [
+        GroupRecord(group["size"], [ExampleRecord(**one) for one in group["examples"]], group["like"])
+        for group in body["groups"]
+    ]
     return GroupsRecord(datetime.fromisoformat(body["at"]), body["waiting"], body["looked_at"], groups)
 
 

@@ -4,7 +4,7 @@ Called with what has gathered within some seconds, in one transaction. Counting 
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -38,7 +38,7 @@ class Batch:
 class Count:
     """What is added to one minute of a version."""
 
-    tally: Tally = Tally()
+    tally: Tally = field(default_factory=Tally)
     unsure: int = 0
 
     def __add__(self, other: "Count") -> "Count":

@@ -1,7 +1,7 @@
 """Looks at the samples that wait and are unlike anything known: groups, and whether an adaptation is worth it.
 
-It is proposed, or begun in the name of whoever allowed that: the inbox becomes a pool, and once that is ready, an
-adaptation with the rule's budget begins on it. Grouping itself is in `grouping`, the rule in `worth`.
+It is proposed, or begun in the name of whoever allowed that: the inbox becomes a pool, and once that is ready,
+an adaptation with the rule's budget begins on it. Grouping itself is in `grouping`, the rule in `worth`.
 """
 
 import logging
@@ -13,11 +13,11 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
 from cual.agent import Agent
-from cual.errors import Conflict, CualError, NotAllowed
+from cual.errors import BadOption, Conflict, CualError, NotAllowed
 from cual.serve.rules import adaptations, agents, audit
 from cual.serve.rules.checks import needs
-from cual.serve.rules.inbox import closing, reading
-from cual.serve.rules.records import Person, Role
+from cual.serve.rules.inbox import reading
+from cual.serve.rules.records import Person, PoolRecord, Role
 from cual.serve.rules.watching import grouping, noting, webhooks
 from cual.serve.rules.watching.worth import LEAST_GAIN, MOST_QUESTIONS, worth
 from cual.serve.storage import tables as db
@@ -30,34 +30,31 @@ LARGEST_BUDGET, LARGEST_GAIN = 10_000, 1000.0
 UNLIKE = "unlike anything known"
 OVER = ("finished", "dropped", "failed")
 Load = Callable[[int, int], Agent]
+Close = Callable[[int, str, Person], PoolRecord]
+"""Makes a pool of what waits for an agent."""
 s, a = db.watch_states.c, db.agents.c
 
 
-def look(home: Home, load: Load, now: datetime, pause: timedelta = PAUSE) -> None:
+def look(home: Home, load: Load, close: Close, now: datetime, pause: timedelta = PAUSE) -> None:
     """Look at what waits for each agent; propose, begin, or take back what is not worth it any more."""
     with home.database.reading() as connection:
         waiting = _waiting(connection)
         rows = connection.execute(_agents()).all()
     for row in rows:
         try:
-            _look_at(home, load, row, waiting.get(row.id, (0, 0)), now, pause)
+            if _is_due(row.unlike_groups, *waiting.get(row.id, (0, 0)), now - pause):
+                _regroup(home, load, row, now)
+            _carry_on(home, load, close, row.id)
         except CualError as error:
             log.warning("agent %d: what waits cannot be looked at: %s", row.id, error)
 
 
-def _look_at(
-    home: Home, load: Load, row: Row[Any], waiting: tuple[int, int], now: datetime, pause: timedelta
-) -> None:
-    count, last = waiting
-    before = row.unlike_groups
-    if (
-        count
-        if before is None
-        else (count, last) != (before["waiting"], before["last"])
-        and now - datetime.fromisoformat(before["at"]) >= pause
-    ):
-        _regroup(home, load, row, now)
-    _carry_on(home, load, row.id, now)
+def _is_due(before: dict[str, Any] | None, waiting: int, last: int, since: datetime) -> bool:
+    """Whether other samples wait than when somebody looked, and that was before `since`."""
+    if before is None:
+        return waiting > 0
+    changed = (waiting, last) != (before["waiting"], before["last"])
+    return changed and datetime.fromisoformat(before["at"]) <= since
 
 
 def _agents() -> sa.Select[Any]:
@@ -90,10 +87,12 @@ def _regroup(home: Home, load: Load, row: Row[Any], now: datetime) -> None:
     agent = load(row.id, row.current)
     found = grouping.groups_of(agent, X) if len(ids) else []
     names = agent.names.names
+    with home.database.reading() as connection:
+        kinds = _originals(connection, ids)
     groups = [
         {
             "size": len(group.rows),
-            "examples": grouping.examples(group, ids),
+            "examples": [{"sample": i, "original": kinds.get(i)} for i in grouping.examples(group, ids)],
             "like": None if group.like is None else names[group.like],
         }
         for group in found
@@ -111,6 +110,13 @@ def _regroup(home: Home, load: Load, row: Row[Any], now: datetime) -> None:
         state = connection.execute(sa.select(db.watch_states).where(here).with_for_update()).one()
         values = {"unlike_groups": body, "proposal": _proposal(connection, row, state, body, now)}
         connection.execute(sa.update(db.watch_states).where(here).values(**values))
+
+
+def _originals(connection: Connection, samples: list[int]) -> dict[int, str | None]:
+    """What kind of original each sample has."""
+    m = db.inbox_samples.c
+    rows = connection.execute(sa.select(m.id, m.original).where(m.id.in_(samples)))
+    return {row.id: row.original for row in rows}
 
 
 def _proposal(
@@ -141,7 +147,7 @@ def _going(connection: Connection, agent: int) -> bool:
 # -- begun -----------------------------------------------------------------------------------------------------
 
 
-def begin(home: Home, agent: int, person: Person) -> None:
+def begin(home: Home, agent: int, person: Person, close: Close) -> None:
     """Begin the adaptation that is proposed: the samples that wait become its pool."""
     needs(person, Role.admin)
     with home.database.reading() as connection:
@@ -154,14 +160,14 @@ def begin(home: Home, agent: int, person: Person) -> None:
         if _going(connection, agent):
             raise Conflict("another adaptation of this agent is under way; finish or drop it first")
     name = f"{record.name[:60]}, {db.now():%Y-%m-%d %H:%M}"
-    pool = closing.close(home, agent, name, person)  # two cannot: for the second one, nothing waits any more
+    pool = close(agent, name, person)  # two cannot: for the second one, nothing waits any more
     with home.database.writing() as connection:
         begun = {**proposal, "pool": pool.id, "person": person.id}
         connection.execute(sa.update(db.watch_states).where(s.agent == agent).values(proposal=begun))
 
 
-def _carry_on(home: Home, load: Load, agent: int, now: datetime) -> None:
-    """The next step of a proposal: begin it where that is allowed, and its adaptation once the pool is ready."""
+def _carry_on(home: Home, load: Load, close: Close, agent: int) -> None:
+    """The next step: make the pool where that is allowed, and begin the adaptation once it is ready."""
     with home.database.reading() as connection:
         row = connection.execute(sa.select(db.watch_states).where(s.agent == agent)).one_or_none()
         if row is None or row.proposal is None:
@@ -172,7 +178,7 @@ def _carry_on(home: Home, load: Load, agent: int, now: datetime) -> None:
         person = _person(connection, proposal["person"] or row.starts_for)
     if proposal["pool"] is None:
         if row.starts_for is not None and person is not None:
-            begin(home, agent, person)
+            begin(home, agent, person, close)
     elif proposal["adaptation"] is not None:
         if adaptation is None or adaptation in OVER:
             _set(home, agent, None)
@@ -220,13 +226,13 @@ def settle(
     most_questions: int = MOST_QUESTIONS,
     least_gain: float = LEAST_GAIN,
 ) -> None:
-    """Set what an adaptation may cost and must settle, and whether it may begin by itself, in one's own name."""
+    """Set what an adaptation may cost and must settle, and whether it begins by itself, in one's name."""
     needs(person, Role.admin)
     if starts and not person.id:
         raise NotAllowed("adaptations begin in somebody's name; let an administrator of the service allow it")
     if not 1 <= most_questions <= LARGEST_BUDGET or not 1 <= least_gain <= LARGEST_GAIN:
-        raise Conflict(
-            f"an adaptation may cost 1 to {LARGEST_BUDGET} questions, and a question settles 1 to {LARGEST_GAIN:g}"
+        raise BadOption(
+            f"an adaptation may cost 1 to {LARGEST_BUDGET} questions, each settling 1 to {LARGEST_GAIN:g}"
         )
     with home.database.writing() as connection:
         row = agents.ready(connection, agent, stays=True)

@@ -39,12 +39,21 @@ class ClassShare:
 
 
 @dataclass(frozen=True)
+class ExampleRecord:
+    """A sample that shows what a group is."""
+
+    sample: int
+    original: Literal["picture", "text"] | None
+    """What there is to see of it; None where only features were kept."""
+
+
+@dataclass(frozen=True)
 class GroupRecord:
     """Samples unlike anything known that are alike."""
 
     size: int
-    examples: list[int]
-    """Samples of the inbox, the middle one first."""
+    examples: list[ExampleRecord]
+    """The middle one first."""
     like: Label | None = None
     """A known class that it may be the rim of: then it does not count as a group."""
 

@@ -1,7 +1,7 @@
 """Webhooks in the database: whom events are told to, what is still to be told, when it is tried again.
 
-A delivery is written with the event itself, in its transaction, and stays until it was made or given up: so it is
-made at least once, however often the service is killed. Who makes it is in `cual.serve.web.watching.delivering`.
+A delivery is written with the event itself, in its transaction, and stays until it was made or given up: so it
+is made at least once, however often the service is killed. `cual.serve.web.watching.delivering` makes it.
 """
 
 import json
@@ -139,7 +139,7 @@ def _make_room(connection: Connection, webhook: int) -> None:
 
 
 def due(home: Home, now: datetime, most: int = 20) -> list[Due]:
-    """Deliveries that are to be made now, the oldest first; of each webhook one, so that none holds up others."""
+    """Deliveries that are to be made now, the oldest first: of each webhook one, so that all take turns."""
     first = sa.select(sa.func.min(d.id)).where(d.next_at.is_not(None), d.next_at <= now).group_by(d.webhook)
     wanted = (
         sa.select(d.id, w.url, w.secret, d.event, d.body, d.attempts)

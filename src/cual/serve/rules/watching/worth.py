@@ -40,7 +40,7 @@ def worth(
 ) -> Worth:
     """Weigh an adaptation on what waits.
 
-    Each group costs `PER_GROUP` questions, so many groups as `most_questions` pays for, one at least; the groups
+    Each group costs `PER_GROUP` questions, so many groups as `most_questions` pays for, one at least; groups
     are larger by as much as more samples wait than were looked at. It is worth it if a question settles
     `least_gain` samples or more: samples that form no group count for nothing, so false alarms alone, however
     many, never are.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import AwareDatetime, Field, StrictBool, StrictInt, StrictStr
 
 from cual.serve.rules.watching.proposing import LARGEST_BUDGET, LARGEST_GAIN
@@ -11,9 +11,12 @@ from cual.serve.rules.watching.records import EVENTS, Event, WatchRecord, Webhoo
 from cual.serve.rules.watching.webhooks import LEAST_SECRET, LONGEST_URL, MOST_SECRET
 from cual.serve.rules.watching.worth import LEAST_GAIN, MOST_QUESTIONS
 from cual.serve.web.api.common import LARGEST_ID, Admin, Body, Id, InWorkspace, Reader, problems
+from cual.serve.web.api.pools import TextOut
+from cual.serve.web.watching.thumbnails import Thumbnails
 
 router = APIRouter(prefix="/api/agents", tags=["watching"])
 WebhookId = Annotated[int, Path(ge=1, le=LARGEST_ID)]
+SampleId = Annotated[int, Path(ge=1, le=LARGEST_ID)]
 Events = Annotated[list[Event], Field(min_length=1, max_length=len(EVENTS))]
 
 
@@ -28,7 +31,8 @@ class Watching(Body):
 
 class NewWebhook(Body):
     url: Annotated[StrictStr, Field(min_length=1, max_length=LONGEST_URL)]
-    events: Events = list(EVENTS)
+    events: Events | None = None
+    """All if none are named."""
     secret: Annotated[StrictStr, Field(min_length=LEAST_SECRET, max_length=MOST_SECRET)] | None = None
     """One is made up if none is given."""
 
@@ -56,6 +60,27 @@ def watching(
     return workspace.watching(id, since)
 
 
+@router.get(
+    "/{id}/watching/pictures/{sample}",
+    responses={
+        **problems(404),
+        200: {"content": {"image/webp": {"schema": {"type": "string", "format": "binary"}}}},
+    },
+    response_class=Response,
+)
+def picture(request: Request, person: Reader, workspace: InWorkspace, id: Id, sample: SampleId) -> Response:
+    """A small picture of a sample that is an example of a group, written anew."""
+    thumbnails: Thumbnails = request.app.state.thumbnails
+    data = thumbnails.of(sample, lambda: workspace.group_example(id, sample, "picture"))
+    return Response(data, media_type="image/webp", headers={"Cache-Control": "private, no-cache"})
+
+
+@router.get("/{id}/watching/texts/{sample}", responses=problems(404))
+def text(person: Reader, workspace: InWorkspace, id: Id, sample: SampleId) -> TextOut:
+    """The text of a sample that is an example of a group."""
+    return TextOut(workspace.group_example(id, sample, "text").decode(errors="replace"))
+
+
 @router.put("/{id}/watching", responses=problems(404, 409))
 def set_watching(person: Admin, workspace: InWorkspace, id: Id, new: Watching) -> WatchRecord:
     """Set when an adaptation is worth it, and whether it begins by itself."""
@@ -77,7 +102,7 @@ def webhooks(person: Admin, workspace: InWorkspace, id: Id) -> list[WebhookRecor
 @router.post("/{id}/webhooks", status_code=201, responses=problems(404, 409))
 def add_webhook(person: Admin, workspace: InWorkspace, id: Id, new: NewWebhook) -> WebhookOut:
     """Tell the agent's events to an address from now on."""
-    return WebhookOut(*workspace.add_webhook(id, new.url, person, new.events, new.secret))
+    return WebhookOut(*workspace.add_webhook(id, new.url, person, new.events or EVENTS, new.secret))
 
 
 @router.patch("/{id}/webhooks/{webhook}", responses=problems(404))

@@ -82,7 +82,9 @@ class Predictor:
         wait: float = WAIT,
         patience: float = PATIENCE,
         pause: float = PAUSE,
-        judged: Callable[[int, Agent, Shape, Judgements | Novelties], None] = lambda *answered: None,
+        judged: Callable[[int, Agent, Shape, Judgements | Novelties], None] = lambda id, agent, shape, answer: (
+            None
+        ),
     ) -> None:
         self._judged = judged
         self._shape, self._load, self._computed, self._stopped = shape, load, computed, stopped

@@ -1,6 +1,6 @@
 """Delivers webhooks: signed, one after the other, again where it fails. The database knows what is to be told.
 
-Order is kept for each webhook while nothing fails. What is tried when, `cual.serve.rules.watching.webhooks` says.
+Order is kept for each webhook while nothing fails. What is tried when, `rules.watching.webhooks` says.
 """
 
 import logging
@@ -84,6 +84,6 @@ class Delivering:
 
 def _worded(error: Exception) -> str:
     """Without anything that the other side has said: it may be long, or meant for somebody else."""
-    if isinstance(error, NotAllowed) or type(error) is OSError and error.errno is None:
+    if isinstance(error, NotAllowed) or (type(error) is OSError and error.errno is None):
         return str(error)
     return f"it cannot be reached: {type(error).__name__}"

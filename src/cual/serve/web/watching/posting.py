@@ -1,7 +1,7 @@
 """One delivery of a webhook: where it may go, and how it is sent. When, and how often, is in `delivering`.
 
-An address is set by an administrator, but where it leads is decided by whoever runs its name server, anew each
-time. So names are resolved here, all that comes of them is checked, and the connection goes to what was checked.
+An address is set by an administrator, but where it leads is decided by whoever runs its name server, each time
+anew. So names are resolved here, all that comes of it is checked, and the connection goes to what was checked.
 """
 
 import http.client
@@ -76,7 +76,7 @@ def reachable(scheme: str, name: str, port: int, hosts: Collection[str] = ()) ->
 
 
 def is_public(address: _Address) -> bool:
-    """Whether anybody may be sent to an address: it is neither private, nor of this machine, nor hides one that is.
+    """Whether an address is neither private nor of this machine, and hides none that is.
 
     >>> [is_public(ipaddress.ip_address(a)) for a in ("93.184.215.14", "10.0.0.1", "169.254.169.254", "::1")]
     [True, False, False, False]

@@ -1,0 +1,1 @@
+"""What is sent to an agent and waits to become a pool: kept once, within limits, never lost once answered."""
