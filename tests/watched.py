@@ -1,4 +1,4 @@
-"""Samples for tests of watching: a new class that appears, sent to an agent, and looked at as the service does."""
+"""Samples for tests of watching: a new class that appears, is sent to an agent, and is looked at."""
 
 from datetime import timedelta
 from typing import Any
@@ -20,7 +20,7 @@ def look(workspace: Workspace) -> None:
 def new_class(n: int, seed: int = 0, width: int = 16) -> np.ndarray:
     """Samples of a class that no agent of the tests knows."""
     rng = np.random.default_rng(seed)
-    return (np.linspace(20, -20, width) + rng.normal(0, 3, (n, width))).astype(np.float32)
+    return (np.tile([12.0, -12.0, -12.0, 12.0], width // 4) + rng.normal(0, 3, (n, width))).astype(np.float32)
 
 
 def send_unlike(

@@ -84,7 +84,7 @@ def test_false_alerts_are_as_rare_as_is_said() -> None:
 
 
 def test_a_new_class_is_noticed_within_the_stated_number_of_its_samples() -> None:
-    """One of ten samples is new, nine of ten of these look so: docs/watching.md says 70 samples in 95 of 100."""
+    """One of ten samples is new, nine of ten of these look so: docs/watching.md says 70 of its samples."""
     rng, needed = np.random.default_rng(1), []
     most = Baseline.of(above=20, n=400).seen(unlike=100, n=2000).most
     for _ in range(200):

@@ -15,10 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from cual.client.adaptation import RemoteAdaptation, export
-from cual.client.connection import Connection, ServiceError, until
+from cual.client.connection import ServiceError, until
+from cual.client.inbox import Inbox
 from cual.client.records import (
     Label,
     RemoteAgent,
+    RemoteInbox,
     RemotePool,
     RemoteQuery,
     RemoteState,
@@ -35,6 +37,7 @@ __all__ = [
     "Client",
     "RemoteAdaptation",
     "RemoteAgent",
+    "RemoteInbox",
     "RemotePool",
     "RemoteQuery",
     "RemoteState",
@@ -46,7 +49,7 @@ __all__ = [
 Array = npt.NDArray[Any]
 
 
-class Client(OfWatching, Connection):
+class Client(Inbox, OfWatching):
     """A service that `cual serve` runs.
 
     Parameters
@@ -217,7 +220,7 @@ class Client(OfWatching, Connection):
     ) -> list[dict[str, Any]]:
         url = f"/api/agents/{id_of(agent)}/{what}"
 
-        def send(body: dict[str, Any]) -> dict[str, Any]:
+        def send(body: dict[str, Any], _rows: slice) -> dict[str, Any]:
             # all parts from the same version, whatever happens meanwhile
             at = answers[0]["version"] if answers else version
             return self.post(url, params=asked if at is None else {**asked, "version": at}, **body)

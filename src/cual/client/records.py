@@ -38,6 +38,23 @@ class RemoteVerdict:
     threshold: float | None
     version: int
     error: str | None = None
+    kept: Literal["kept", "again", "passed over"] | None = None
+    """What became of a sample that was sent to be kept."""
+
+
+@dataclass(frozen=True)
+class RemoteInbox:
+    """What waits for an agent, to become a pool."""
+
+    agent: int
+    waiting: int
+    by_verdict: Mapping[str, int]
+    bytes: int
+    since: str | None
+    counts: tuple[Mapping[str, Any], ...]
+    """All that came since the last pool, by verdict and class: arrived, kept, again, passed_over, dropped."""
+    policy: Mapping[str, Any]
+    """What is kept, and how much of it."""
 
 
 @dataclass(frozen=True)

@@ -16,21 +16,27 @@ Samples = npt.ArrayLike | Sequence[Path] | Sequence[bytes] | Sequence[str]
 """Features (n, width); files of pictures, or their bytes; or texts."""
 _CHUNK = 8 * 2**20  # bytes of features or pictures in one request
 _MOST_PICTURES, _MOST_TEXTS = 64, 512
-Send = Callable[[dict[str, Any]], dict[str, Any]]
+Send = Callable[[dict[str, Any], slice], dict[str, Any]]
+"""Sends a body with these rows."""
 
 
-def in_parts(X: Samples, send: Send) -> Iterator[dict[str, Any]]:
-    """What a service answers to samples, part by part; `send` is told the body of each."""
+def in_parts(X: Samples, send: Send, most: int | None = None) -> Iterator[dict[str, Any]]:
+    """What a service answers to samples, part by part; `send` is told the body of each and its rows.
+
+    `most` is how many texts or rows of features are sent at a time, if not as many as fit.
+    """
     kind = _kind(X)
     if kind == "text":
-        return _halved(cast(Sequence[str], X), _MOST_TEXTS, lambda part: {"json": {"texts": list(part)}}, send)
+        return _halved(
+            cast(Sequence[str], X), most or _MOST_TEXTS, lambda part: {"json": {"texts": list(part)}}, send
+        )
     if kind == "picture":
         return _pictures(cast("Sequence[Path | bytes]", X), send)
     features = np.asarray(X)
     if features.ndim != 2 or not features.size:
         raise BadFeatures(f"X has the shape {features.shape}; features are a table (samples, width)")
     step = max(1, _CHUNK // max(1, features[:1].nbytes))
-    return _halved(features, step, _npy, send)
+    return _halved(features, min(step, most or step), _npy, send)
 
 
 def whole(parts: list[dict[str, Any]], name: str) -> list[Any]:
@@ -47,12 +53,19 @@ def whole(parts: list[dict[str, Any]], name: str) -> list[Any]:
 def told_of(part: dict[str, Any]) -> list[RemoteVerdict]:
     """What a part of an answer says of each sample."""
     n = len(part["labels"])
+    kept: list[Any] = part.get("kept") or [None] * n
     failed = {row["row"]: row["detail"] for row in part.get("failed") or ()}
     columns = [
         part[name] or [None] * n for name in ("labels", "probabilities", "calibrated", "verdicts", "scores")
     ]
     return [
-        RemoteVerdict(*row, threshold=part["threshold"], version=part["version"], error=failed.get(number))
+        RemoteVerdict(
+            *row,
+            threshold=part["threshold"],
+            version=part["version"],
+            error=failed.get(number),
+            kept=kept[number],
+        )
         for number, row in enumerate(zip(*columns, strict=True))
     ]
 
@@ -76,13 +89,18 @@ def _kind(X: Samples) -> str:
     return "features"
 
 
-def _halved(X: Any, step: int, body: Callable[[Any], dict[str, Any]], send: Send) -> Iterator[dict[str, Any]]:
-    """Send so many at a time; fewer, where the service takes no more: it knows the agent."""
+def _halved(
+    X: Any, step: int, body: Callable[[Any], dict[str, Any]], send: Send, before: int = 0
+) -> Iterator[dict[str, Any]]:
+    """Send so many at a time; fewer, where the service takes no more: it knows the agent.
+
+    `before` is how many rows were sent already.
+    """
     start = 0
     while start < len(X):
         part = X[start : start + step]
         try:
-            answer = send(body(part))
+            answer = send(body(part), slice(before + start, before + start + len(part)))
         except TooLarge:
             if len(part) == 1:
                 raise
@@ -95,13 +113,15 @@ def _halved(X: Any, step: int, body: Callable[[Any], dict[str, Any]], send: Send
 def _pictures(X: "Sequence[Path | bytes]", send: Send) -> Iterator[dict[str, Any]]:
     """Read files as they are sent, so many bytes at a time."""
     part: list[bytes] = []
+    before = 0
     for item in X:
         data = item.read_bytes() if isinstance(item, Path) else item
         if part and (len(part) == _MOST_PICTURES or sum(map(len, part)) + len(data) > _CHUNK):
-            yield from _halved(part, len(part), _form, send)
+            yield from _halved(part, len(part), _form, send, before)
+            before += len(part)
             part = []
         part.append(data)
-    yield from _halved(part, len(part), _form, send)
+    yield from _halved(part, len(part), _form, send, before)
 
 
 def _form(pictures: Sequence[bytes]) -> dict[str, Any]:

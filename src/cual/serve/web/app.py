@@ -23,6 +23,7 @@ from cual.serve.web.api import (
     audit,
     classes,
     exports,
+    inbox,
     operations,
     people,
     pools,
@@ -115,7 +116,19 @@ def create_app(
     app.state.worker_alive = worker_alive
     add_error_handlers(app)
     # the busiest first
-    parts = (predictions, agents, questions, adaptations, classes, exports, pools, sessions, people, audit)
+    parts = (
+        predictions,
+        inbox,
+        agents,
+        questions,
+        adaptations,
+        classes,
+        exports,
+        pools,
+        sessions,
+        people,
+        audit,
+    )
     for part in (*parts, teamwork, watching, operations):
         app.include_router(part.router)
     app.add_api_route("/api/{path:path}", _no_such_route, methods=list(_METHODS), include_in_schema=False)
@@ -168,7 +181,7 @@ def limit_of(path: str, limits: Limits) -> int:
         return limits.agent
     if path in ("/api/pools", "/api/agents/from-data"):
         return limits.upload + 1024 * limits.files  # the form around the files; they are counted as they arrive
-    if path.startswith("/api/agents/") and path.endswith(("/predict", "/probabilities", "/novelty")):
+    if path.startswith("/api/agents/") and path.endswith(("/predict", "/probabilities", "/novelty", "/send")):
         return limits.predict
     return _FRAMEWORK_UPLOADS if path.startswith("/_nicegui/") else limits.json
 

@@ -99,7 +99,8 @@ def alike(known: FloatArray, classes: IntArray) -> float | None:
     if not same.any() or not other.any():
         return None
     cosines = known @ known.T
-    within, between = float(cosines[same].mean()), float(cosines[other].mean())
+    within = float(cosines[same].mean())
+    between = max(0.0, float(cosines[other].mean()))  # two classes lie opposite each other, whatever they are
     return None if within <= between else between + PART * (within - between)
 
 

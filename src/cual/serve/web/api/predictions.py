@@ -130,16 +130,20 @@ class Asking:
 
     async def _features(self, place: Place) -> "AnyArray | Features":
         """What was sent, if these are features; else what the agent's encoder makes of it."""
-        if raw.is_raw(self.request):
-            encoder = await run_in_threadpool(self._encoder)  # first: where there is none, nothing is read
-            return await self._encoded(encoder, await raw.read(self.request, self.limits), place)
-        check = partial(self.predictor.check, self.agent, self.version)
-        samples = await features.read(self.request, self.limits, check)
-        if not isinstance(samples, raw.Raw):
-            return samples
-        return await self._encoded(await run_in_threadpool(self._encoder), samples, place)
+        samples = await self.read()
+        return await self.encode(samples, place) if isinstance(samples, raw.Raw) else samples
 
-    async def _encoded(self, encoder: str, samples: raw.Raw, place: Place) -> "Features":
+    async def read(self) -> AnyArray | raw.Raw:
+        """What was sent: features, or what is yet to be encoded."""
+        if raw.is_raw(self.request):
+            await run_in_threadpool(self._encoder)  # first: where there is none, nothing is read
+            return await raw.read(self.request, self.limits)
+        check = partial(self.predictor.check, self.agent, self.version)
+        return await features.read(self.request, self.limits, check)
+
+    async def encode(self, samples: raw.Raw, place: Place) -> Features:
+        """What the agent's encoder makes of pictures or texts."""
+        encoder = await run_in_threadpool(self._encoder)
         width = await run_in_threadpool(self.predictor.check_rows, self.agent, self.version, len(samples.items))
         place.grow(2 * 4 * width * len(samples.items))  # as they arrive, and as one table
         return await encoded(self.encodings, encoder, samples, self.person.id)
@@ -187,7 +191,7 @@ async def predict(asking: InAsking, false_alarms: FalseAlarms = None, verdicts: 
     """
     if not verdicts:
         return await asking.answer(asking.predictor.predict, _labels)
-    return await asking.answer(partial(asking.predictor.judge, false_alarms=false_alarms), _judgements)
+    return await asking.answer(partial(asking.predictor.judge, false_alarms=false_alarms), judgements)
 
 
 @router.post("/{id}/probabilities", response_model=ProbabilitiesOut, responses=_OWN, openapi_extra=SAMPLES)
@@ -202,7 +206,8 @@ async def novelty(asking: InAsking, false_alarms: FalseAlarms = None) -> Respons
     return await asking.answer(partial(asking.predictor.novelty, false_alarms=false_alarms), _novelty)
 
 
-def _judgements(judged: Judgements) -> dict[str, Any]:
+def judgements(judged: Judgements) -> dict[str, Any]:
+    """All that is answered of samples and their verdicts."""
     best = judged.best
     n = len(best)
     calibrated = Rows(n, 1, lambda rows: best[rows, 2].tolist()) if judged.calibrated else None

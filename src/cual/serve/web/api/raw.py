@@ -37,6 +37,8 @@ class Raw:
     """Files of pictures, or texts in UTF-8."""
     single: bool
     """Whether it was sent as one thing: then what is wrong with it is wrong with the request."""
+    names: tuple[bytes, ...] = ()
+    """What the files of a form are called, by whoever sent them: anything."""
 
 
 def content_type(request: Request) -> str:
@@ -55,7 +57,8 @@ async def read(request: Request, limits: Limits) -> Raw:
     """The pictures or the text of a request."""
     kind = content_type(request)
     if kind == FORM:
-        return Raw("image", await _files(request, limits), single=False)
+        form = await _form(request, limits)
+        return Raw("image", [bytes(file) for file in form.files], False, tuple(form.names))
     if kind in PICTURES:
         return Raw("image", [await _body(request, limits.predict, "a picture")], single=True)
     return Raw(
@@ -140,8 +143,8 @@ def text_item(text: str, limits: Limits) -> bytes:
 # -- forms -----------------------------------------------------------------------------------------------------
 
 
-async def _files(request: Request, limits: Limits) -> list[bytes]:
-    """The files of a form, in their order."""
+async def _form(request: Request, limits: Limits) -> "_Form":
+    """A form, with its files in their order."""
     _, options = parse_options_header(request.headers.get("content-type", ""))
     boundary = options.get(b"boundary")
     if not boundary:
@@ -158,7 +161,7 @@ async def _files(request: Request, limits: Limits) -> list[bytes]:
         raise BadFile("the form is cut off")
     if not form.files:
         raise BadFile("the form has no files")
-    return [bytes(file) for file in form.files]
+    return form
 
 
 class _Form:
@@ -167,6 +170,7 @@ class _Form:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self.files: list[bytearray] = []
+        self.names: list[bytes] = []
         self.ended = False
         self._name, self._value = bytearray(), bytearray()
         self._disposition = b""
@@ -211,6 +215,7 @@ class _Form:
         if len(self.files) >= self._limits.pictures:
             raise TooLarge(f"at most {self._limits.pictures} pictures are taken at a time; send them in parts")
         self.files.append(bytearray())
+        self.names.append(options[b"filename"])
 
     def _data(self, data: bytes, start: int, end: int) -> None:
         self.files[-1] += data[start:end]
