@@ -1,10 +1,14 @@
-"""A `Course` as JSON and back: what is kept of it between two flushes. No meaning here."""
+"""A `Course` as JSON and back, and the row that keeps it between two flushes. No meaning here."""
 
 import math
 from typing import Any
 
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
 from cual.serve.rules.watching.course import Course, Tally, Yardstick
 from cual.serve.rules.watching.evidence import ODDS, Evidence, Moments
+from cual.serve.storage import tables as db
 
 FORMAT = 1
 
@@ -64,3 +68,12 @@ def _tally(tally: Tally) -> dict[str, Any]:
 def _read(body: dict[str, Any]) -> Tally:
     mix = {int(number): n for number, n in body["mix"].items()}
     return Tally(body["seen"], body["unlike"], Moments(*body["known"]), mix)
+
+
+def ensure(connection: Connection, agent: int, version: int) -> None:
+    """Let there be a row for the agent's course; within a transaction."""
+    s = db.watch_states.c
+    there = sa.select(s.agent).where(s.agent == agent).with_for_update()
+    if connection.execute(there).one_or_none() is None:
+        fresh = to_json(Course(version))
+        connection.execute(sa.insert(db.watch_states).values(agent=agent, version=version, course=fresh))

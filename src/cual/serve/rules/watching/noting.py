@@ -117,7 +117,7 @@ def _follow(connection: Connection, row: Row[Any], batches: list[Batch], now: da
         for turn in turns:
             values[f"{turn.kind}_since"] = batch.at if turn.begins else None
             _tell(connection, row, turn, batch.at)
-    ensure(connection, row.id, row.current)
+    keeping.ensure(connection, row.id, row.current)
     kept = keeping.to_json(course)
     connection.execute(
         sa.update(db.watch_states).where(s.agent == row.id).values(version=row.current, course=kept, **values)
@@ -128,14 +128,6 @@ def _tell(connection: Connection, row: Row[Any], turn: Turn, at: datetime) -> No
     event = "novelty.alert" if turn.kind == "novelty" else "drift.alert"
     data = {"state": "began" if turn.begins else "ended", "after": turn.after, **turn.facts}
     webhooks.tell(connection, row.id, row.name, row.current, event, data, at)
-
-
-def ensure(connection: Connection, agent: int, version: int) -> None:
-    """Let there be a row for the agent's course; within a transaction."""
-    there = sa.select(s.agent).where(s.agent == agent).with_for_update()
-    if connection.execute(there).one_or_none() is None:
-        fresh = keeping.to_json(Course(version))
-        connection.execute(sa.insert(db.watch_states).values(agent=agent, version=version, course=fresh))
 
 
 # -- counts ----------------------------------------------------------------------------------------------------

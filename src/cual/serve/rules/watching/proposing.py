@@ -18,7 +18,7 @@ from cual.serve.rules import adaptations, agents, audit
 from cual.serve.rules.checks import needs
 from cual.serve.rules.inbox import reading
 from cual.serve.rules.records import Person, PoolRecord, Role
-from cual.serve.rules.watching import grouping, noting, webhooks
+from cual.serve.rules.watching import grouping, keeping, webhooks
 from cual.serve.rules.watching.worth import LEAST_GAIN, MOST_QUESTIONS, worth
 from cual.serve.storage import tables as db
 from cual.serve.storage.home import Home
@@ -105,7 +105,7 @@ def _regroup(home: Home, load: Load, row: Row[Any], now: datetime) -> None:
         "groups": groups,
     }
     with home.database.writing() as connection:
-        noting.ensure(connection, row.id, row.current)
+        keeping.ensure(connection, row.id, row.current)
         here = s.agent == row.id
         state = connection.execute(sa.select(db.watch_states).where(here).with_for_update()).one()
         values = {"unlike_groups": body, "proposal": _proposal(connection, row, state, body, now)}
@@ -236,7 +236,7 @@ def settle(
         )
     with home.database.writing() as connection:
         row = agents.ready(connection, agent, stays=True)
-        noting.ensure(connection, agent, row.current)
+        keeping.ensure(connection, agent, row.current)
         here = s.agent == agent
         before = connection.execute(sa.select(db.watch_states).where(here)).one()
         values = {"most_questions": most_questions, "least_gain": least_gain}

@@ -19,6 +19,7 @@ from cual.errors import BadOption, Conflict, NotFound
 from cual.serve.rules import agents, audit
 from cual.serve.rules.checks import needs
 from cual.serve.rules.records import Person, Role
+from cual.serve.rules.watching import keeping
 from cual.serve.rules.watching.records import EVENTS, Due, Event, WebhookRecord
 from cual.serve.storage import tables as db
 from cual.serve.storage.home import Home
@@ -63,6 +64,7 @@ def add(
         values = {"agent": agent, "url": url, "secret": secret, "events": wanted}
         inserted = connection.execute(sa.insert(db.webhooks).values(**values))
         number: int = inserted.inserted_primary_key[0]  # pyright: ignore[reportOptionalSubscript]
+        keeping.ensure(connection, agent, row.current)  # from now on it shows which version goes live
         # not the whole address: its path or query may be a secret
         audit.write(connection, person, "add webhook", "agent", agent, host=_host(url), events=wanted)
         return _record(connection, _one(connection, agent, number)), secret

@@ -81,6 +81,9 @@ class History:
                 El("h2", trn("{n} class", "{n} classes", len(agent.classes)))
                 El("p", some(agent.classes, 60), "wrap")
                 link(tr("What each of them is"), f"/agents/{self._id}/classes")
+            with El("section", classes="card", aria_label=tr("Watching")):
+                El("h2", tr("Watching"))
+                link(tr("What its predictions say: novelty, drift, groups"), f"/agents/{self._id}/watching")
             with El("section", classes="card", aria_label=tr("Versions")):
                 El("h2", tr("Versions"))
                 self._table(versions)

@@ -45,6 +45,8 @@ def post(url: str, body: bytes, headers: Mapping[str, str], hosts: Collection[st
         connection.request("POST", target, body, {**headers, "Connection": "close"})
         answer = connection.getresponse()
         answer.read(MOST_ANSWER)
+        if connection.was_cut:  # what was read so far may look whole
+            raise OSError("it takes too long to answer")
         return answer.status
     except (http.client.HTTPException, ValueError) as error:
         raise OSError(f"the answer cannot be read: {type(error).__name__}") from error
@@ -100,7 +102,7 @@ class _Connection(http.client.HTTPConnection):
         host = f"[{name}]" if ":" in name else name
         super().__init__(host if usual else f"{host}:{port}", port, timeout=SECONDS)
         self._name, self._address, self._encrypted = name, address, encrypted
-        self._cut = False
+        self.was_cut = False
 
     def connect(self) -> None:
         plain = socket.create_connection((self._address, self.port), SECONDS)
@@ -111,6 +113,7 @@ class _Connection(http.client.HTTPConnection):
 
     def cut(self) -> None:
         """End it now, whoever waits for it."""
+        self.was_cut = True
         sock = self.sock
         if sock is not None:
             try:
