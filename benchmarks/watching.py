@@ -6,8 +6,8 @@
 First the rule alone, on drawn verdicts: 5 % of known samples and 90 % of new ones are called unlike anything
 known, after 2000 known samples and with 400 validation samples. Then agents on real features: fresh samples of
 known classes, one after the other, and from then on a share of one unknown class. Told are samples of that
-class until the alert, and alerts before it came. Last, the groups among samples called unlike anything known: 150
-of each known class, and 100 of each of so many unknown ones.
+class until the alert, and alerts before it came. Last, the groups among samples called unlike anything known:
+150 of each known class, and 100 of each of so many unknown ones.
 """
 
 import argparse

@@ -206,6 +206,22 @@ def test_bytes_are_limited(service: Service) -> None:
     assert record.bytes <= 10**6
 
 
+def test_a_file_of_which_little_is_left_is_made_smaller(service: Service) -> None:
+    workspace, agent = service.workspace, service.agent
+    workspace.set_inbox_policy(agent, replace(ALL, most_samples=2), service.ann)
+    X, originals = rows(6), [bytes([n]) * 50_000 for n in range(6)]
+    verdicts: list[Verdict] = ["known", "unsure", "known", "known", "known", "unsure"]
+    send(service, arrivals(X, verdicts, kind="picture", originals=originals))
+    waiting = workspace.waiting_samples(agent)
+    np.testing.assert_array_equal(waiting.X, X[[1, 5]])
+    (file,) = batch_files(service)
+    assert file.stat().st_size < 200_000
+    kept = [workspace.waiting_original(agent, sample) for sample in waiting.ids]
+    assert kept == [originals[1], originals[5]]
+    service.workspace._inboxes = Inboxes(workspace.home)
+    assert send(service, arrivals(X[[1, 5]] * 2, "unsure")) == ["again", "again"]
+
+
 def test_what_is_too_old_goes(service: Service) -> None:
     send(service, arrivals(rows(2)))
     with service.workspace.database.writing() as connection:

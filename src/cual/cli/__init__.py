@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from typer.core import TyperGroup
 
-from cual.cli import bench, data, demo, embed, export, invite, label_studio, learning, repair, serve
+from cual.cli import bench, data, demo, embed, export, invite, label_studio, learning, repair, serve, watch
 from cual.cli.output import err
 from cual.errors import CualError
 
@@ -60,6 +60,7 @@ embed.add_to(app)
 demo.add_to(app)
 serve.add_to(app)
 invite.add_to(app)
+watch.add_to(app)
 label_studio.add_to(app)
 app.add_typer(bench.app, name="bench")
 app.add_typer(data.app, name="data")

@@ -63,6 +63,10 @@ def read(home: Home, agent: int, name: str, originals: bool = False) -> Batch:
     return Batch(tensors["X"].numpy(), parts)
 
 
+def size(home: Home, agent: int, name: str) -> int:
+    return file_of(home, agent, name).stat().st_size
+
+
 def remove(home: Home, agent: int, names: Iterable[str]) -> None:
     for name in names:
         file_of(home, agent, name).unlink(missing_ok=True)

@@ -17,6 +17,7 @@ from cual.errors import Conflict, CualError
 from cual.serve.rules import agents
 from cual.serve.rules.checks import needs
 from cual.serve.rules.inbox import files, policies, writing
+from cual.serve.rules.inbox.compacting import compact
 from cual.serve.rules.inbox.near import COMPARED, Latest, unit
 from cual.serve.rules.inbox.planning import Plan, plan
 from cual.serve.rules.inbox.records import Arrivals, Key, Policy
@@ -90,8 +91,9 @@ class Inboxes:
         else:
             latest.inbox = done.inbox
             latest.add(list(done.ids), np.stack(planned.units) if planned.units else np.empty((0, 0)))
-            latest.drop(list(done.dropped))
-            files.remove(self._home, agent, done.emptied)
+            latest.drop(list(done.gone.samples))
+            files.remove(self._home, agent, done.gone.files)
+            compact(self._home, agent, done.gone.batches)
         return done.answer
 
     def _write(self, agent: int, arrivals: Arrivals, planned: Plan, policy: Policy) -> str | None:

@@ -1,6 +1,8 @@
 """What an inbox lets go when it holds too much or for too long: oldest known first, then oldest others."""
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,18 +17,33 @@ _AT_ONCE = 500
 s, b = db.inbox_samples.c, db.inbox_batches.c
 
 
-def apply(connection: Connection, inbox: int, policy: Policy, now: datetime) -> tuple[list[int], list[str]]:
-    """Let go what the policy does not keep; which samples, and which files hold nothing any more."""
+@dataclass(frozen=True)
+class Gone:
+    """What an inbox has let go."""
+
+    samples: tuple[int, ...] = ()
+    batches: tuple[int, ...] = ()
+    """That held them."""
+    files: tuple[str, ...] = ()
+    """That hold nothing any more."""
+
+
+NOTHING = Gone()
+
+
+def apply(connection: Connection, inbox: int, policy: Policy, now: datetime) -> Gone:
+    """Let go what the policy does not keep."""
     gone = _too_old(connection, inbox, policy, now)
     _delete(connection, gone)
     over = _too_many(connection, inbox, policy)
     _delete(connection, over)
     gone += over
     if not gone:
-        return [], []
+        return NOTHING
     tally = Counter((counts.hour_of(row.arrived_at), row.verdict, row.label) for row in gone)
     counts.add(connection, inbox, "dropped", tally)
-    return [row.id for row in gone], _emptied(connection, {row.batch for row in gone})
+    batches = tuple(sorted({row.batch for row in gone}))
+    return Gone(tuple(row.id for row in gone), batches, tuple(_emptied(connection, batches)))
 
 
 def _too_old(connection: Connection, inbox: int, policy: Policy, now: datetime) -> list[Row[Any]]:
@@ -64,12 +81,11 @@ def _delete(connection: Connection, rows: list[Row[Any]]) -> None:
         connection.execute(sa.delete(db.inbox_samples).where(s.id.in_(ids)))
 
 
-def _emptied(connection: Connection, batches: set[int]) -> list[str]:
+def _emptied(connection: Connection, batches: Sequence[int]) -> list[str]:
     """Of these batches take away the rows of those that hold nothing any more; their files."""
     files: list[str] = []
-    every = sorted(batches)
-    for start in range(0, len(every), _AT_ONCE):
-        some = b.id.in_(every[start : start + _AT_ONCE])
+    for start in range(0, len(batches), _AT_ONCE):
+        some = b.id.in_(batches[start : start + _AT_ONCE])
         empty = ~sa.exists().where(s.batch == b.id)
         files += connection.execute(sa.select(b.file).where(some, empty)).scalars()
         connection.execute(sa.delete(db.inbox_batches).where(some, empty))

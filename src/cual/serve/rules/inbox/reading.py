@@ -70,6 +70,13 @@ def _waiting(home: Home, agent: int, verdicts: Sequence[Verdict]) -> WaitingSamp
 
 def original(home: Home, agent: int, sample: int) -> bytes:
     """The picture's file or the text of a sample that waits; `NotFound` where it was not kept."""
+    for _ in range(TRIES):
+        with suppress(FileNotFoundError):
+            return _original(home, agent, sample)
+    raise Conflict("the inbox changes too quickly to be read; try again")
+
+
+def _original(home: Home, agent: int, sample: int) -> bytes:
     joined = db.inbox_samples.join(db.inbox_batches, b.id == s.batch).join(db.inboxes, i.id == s.inbox)
     wanted = sa.select(s.row, s.original, b.file).select_from(joined).where(s.id == sample, i.agent == agent)
     with home.database.reading() as connection:

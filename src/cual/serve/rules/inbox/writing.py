@@ -54,9 +54,7 @@ class Done:
     inbox: int | None = None
     """None where the request had been answered before."""
     ids: tuple[int, ...] = ()
-    dropped: tuple[int, ...] = ()
-    emptied: tuple[str, ...] = ()
-    """Files that hold nothing any more."""
+    gone: limits.Gone = limits.NOTHING
 
 
 def open_inbox(connection: Connection, agent: int) -> Row[Any] | None:
@@ -87,11 +85,11 @@ def write(
         more = {"times": s.times + times, "last_at": now}
         connection.execute(sa.update(db.inbox_samples).where(s.id == sample).values(**more))
     _count(connection, inbox, request.arrivals, plan.fates, now)
-    dropped, emptied = limits.apply(connection, inbox, policy, now)
+    gone = limits.apply(connection, inbox, policy, now)
     answer = request.answer(plan.fates)
     if request.key is not None:
         _remember(connection, request, request.key, answer, now)
-    return Done(answer, inbox, tuple(ids), tuple(dropped), tuple(emptied))
+    return Done(answer, inbox, tuple(ids), gone)
 
 
 def _current(connection: Connection, request: Request, latest: Latest) -> int:

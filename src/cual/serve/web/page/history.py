@@ -14,6 +14,7 @@ from cual.serve.web.page.export import available_formats, export_card
 from cual.serve.web.page.false_alarms import false_alarms_card
 from cual.serve.web.page.frame import frame
 from cual.serve.web.page.help import confirmed
+from cual.serve.web.page.inbox import InboxCard
 from cual.serve.web.page.routes import page
 from cual.serve.web.page.texts import told, tr, trn
 from cual.serve.web.page.viewer import Viewer, asked, tried
@@ -49,6 +50,7 @@ class History:
         self._viewer, self._id = viewer, id
         self._box = El("div", classes="stack")
         self._drawn: tuple[object, ...] = ()
+        self._inbox: InboxCard | None = None
 
     async def refresh(self) -> None:
         await self.draw(await asked(self._viewer.workspace.agent, self._id))
@@ -60,9 +62,12 @@ class History:
         going = [a for a in await asked(workspace.adaptations) if a.agent == self._id and a.state != "finished"]
         now = (agent, tuple(v.number for v in versions), tuple((a.id, a.state) for a in going))
         if now == self._drawn:
+            if self._inbox is not None:
+                await self._inbox.refresh()
             return
         self._drawn = now
         columns = any(pool.columns for pool in await asked(workspace.pools) if pool.agent == self._id)
+        inbox = await asked(workspace.inbox, self._id)
         self._box.clear()
         with self._box:
             with El("div"):
@@ -88,6 +93,7 @@ class History:
                 El("h2", tr("Versions"))
                 self._table(versions)
             false_alarms_card(self._viewer, agent)
+            self._inbox = InboxCard(self._viewer, agent, inbox)
             if len(versions) > 1 or going:
                 export_card(f"/api/agents/{self._id}/labels", available_formats(), columns)
             if going:
