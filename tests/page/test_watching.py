@@ -75,7 +75,7 @@ def test_a_team_sees_what_is_new_and_begins_to_adapt(
     seen.picture("watching_groups")
     assert complaints(seen.page) == []
     seen.page.get_by_role("button", name="Begin the adaptation").click()
-    seen.page.get_by_role("button", name="Begin the adaptation").last.click()
+    seen.page.locator(".q-dialog").get_by_role("button", name="Begin the adaptation").click()
     until(lambda: own_service.call("GET", "/adaptations")[0]["state"] == "asking")
     assert seen.errors == []
     assert seen.strangers == []
@@ -92,7 +92,7 @@ def test_webhooks_are_added_paused_and_removed_on_the_page(service: Any, admin: 
     admin.page.get_by_role("button", name="Go on").wait_for()
     assert [hook["active"] for hook in service.call("GET", "/agents/1/webhooks")] == [False]
     admin.page.locator("[data-webhook]").get_by_role("button", name="Remove").click()
-    admin.page.get_by_role("button", name="Remove").last.click()
+    admin.page.locator(".q-dialog").get_by_role("button", name="Remove").click()
     admin.page.wait_for_selector("[data-webhook]", state="detached")
     assert service.call("GET", "/agents/1/webhooks") == []
     admin.page.get_by_label("Address").fill("ftp://example.org/")
