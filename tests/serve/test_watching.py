@@ -80,6 +80,19 @@ def test_every_sample_that_is_judged_is_counted_once(service: Service) -> None:
     assert told["share"]["low"] <= told["share"]["value"] <= told["share"]["high"]
 
 
+def test_what_is_sent_is_counted_as_well(service: Service) -> None:
+    X = new_class(30)
+    with site(service) as here:
+        url = f"/api/agents/{service.agent}/send"
+        assert here.bearer().post(url, json={"features": X.tolist()}).status_code == 200
+        told = watching(here)
+        assert (told["seen"], told["unlike"]) == (30, 30)
+        look(service.workspace)
+        (group,) = watching(here)["groups"]["groups"]
+        assert group["size"] == 30
+        assert {example["original"] for example in group["examples"]} == {None}
+
+
 def test_the_class_mix_is_that_of_samples_that_look_known(service: Service) -> None:
     with site(service) as here:
         judged = predict(here, service.world.pool)
@@ -356,7 +369,7 @@ def test_counters_and_gauges_tell_the_same(service: Service) -> None:
     assert found[f"cual_false_alarms_most{label}"] == pytest.approx(told["false_alarms_at_most"])
 
 
-def test_labels_are_bounded(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labels_are_bounded(service: Service) -> None:
     with site(service) as here:
         for agent in range(1000, 1000 + measuring.MOST_AGENTS + 50):
             here.app.state.metrics.judged(agent, 1, 0, 0)

@@ -29,6 +29,7 @@ from running import running, until
 from serving import Service
 from visiting import site
 from watched import look, send_unlike
+from worlds import make_world
 
 SECRET = "a secret of the team"
 
@@ -224,8 +225,6 @@ def test_a_service_that_was_killed_goes_on(tmp_path: Path) -> None:
         port = free.getsockname()[1]
     with running(tmp_path / "labels") as first:
         opened = Workspace.open(tmp_path / "labels")
-        from worlds import make_world
-
         agent = opened.add_agent("animals", make_world().agent(), OPERATOR).id
         opened.add_webhook(agent, f"http://127.0.0.1:{port}/", OPERATOR, secret=SECRET)
         with opened.database.writing() as connection:
@@ -294,7 +293,7 @@ def test_what_must_not_be_reached_is_refused_when_it_is_told(service: Service) -
     assert "private address" in row.error
 
 
-def test_an_endless_answer_is_cut(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_answer_is_cut() -> None:
     with receiving() as receiver:
         receiver.body = b"x" * 10_000_000
         assert posting.post(receiver.url, b"{}", {}) == 204
@@ -417,6 +416,6 @@ def test_a_body_that_was_changed_kept_or_signed_otherwise_is_refused() -> None:
         check_webhook(SECRET, body, good, now=time.time() - 301)
 
 
-def test_nothing_of_an_answer_gets_into_what_is_told(service: Service) -> None:
+def test_nothing_of_an_answer_gets_into_what_is_told() -> None:
     error = delivering._worded(ConnectionResetError(104, "<script>"))
     assert error == "it cannot be reached: ConnectionResetError"

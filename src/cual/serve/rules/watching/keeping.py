@@ -1,10 +1,12 @@
 """A `Course` as JSON and back, and the row that keeps it between two flushes. No meaning here."""
 
 import math
+from contextlib import suppress
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
 
 from cual.serve.rules.watching.course import Course, Tally, Yardstick
 from cual.serve.rules.watching.evidence import ODDS, Evidence, Moments
@@ -76,4 +78,5 @@ def ensure(connection: Connection, agent: int, version: int) -> None:
     there = sa.select(s.agent).where(s.agent == agent).with_for_update()
     if connection.execute(there).one_or_none() is None:
         fresh = to_json(Course(version))
-        connection.execute(sa.insert(db.watch_states).values(agent=agent, version=version, course=fresh))
+        with suppress(IntegrityError), connection.begin_nested():  # somebody else has just been quicker
+            connection.execute(sa.insert(db.watch_states).values(agent=agent, version=version, course=fresh))

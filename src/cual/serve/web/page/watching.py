@@ -206,8 +206,9 @@ class Watching:
                 tr("Questions it may cost, at most"), value=50, min=1, max=10_000, precision=0
             )
             gain = ui.number(tr("Samples that a question must settle"), value=5, min=1, max=1000)
-            starts = ui.checkbox(tr("Begin by itself, in my name"))
-            for field in (questions, gain):
+            choices = {False: tr("It is proposed"), True: tr("It begins by itself, in my name")}
+            starts = ui.select(choices, value=False, label=tr("What happens then"))
+            for field in (questions, gain, starts):
                 field.props("outlined dense").style("width: 320px; max-width: 100%")
 
             async def load() -> None:

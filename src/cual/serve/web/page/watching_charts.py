@@ -25,6 +25,7 @@ def share_options(points: Sequence[WatchPoint], most: float | None) -> dict[str,
         "label": {"formatter": tr("false alarms at most"), ":color": INK, "position": "insideEndTop"},
         "data": [] if most is None else [{"yAxis": 100 * most}],
     }
+    highest = 1.1 * max([0.1, most or 0.0, *(point.share.high for point in points)])
     shares = [[at, 100 * point.share.value] for at, point in zip(times, points, strict=True)]
     return {
         "animation": False,
@@ -35,7 +36,7 @@ def share_options(points: Sequence[WatchPoint], most: float | None) -> dict[str,
             "type": "value",
             "name": "%",
             "min": 0,
-            "max": 100,
+            "max": round(min(100.0, 100 * highest), 1),
             "axisLabel": {":color": SOFT},
             "nameTextStyle": {":color": SOFT},
             "splitLine": {"lineStyle": {":color": LINE}},
