@@ -54,7 +54,7 @@ def send_and_die(folder: Path, agent: int, person: Person, moment: str) -> None:
     elif moment == "before the end of the transaction":
         writing._remember = die
     elif moment == "after the transaction":
-        keeping.Latest.add = die
+        keeping.Latest.drop = die
     send(workspace, agent, person)
     os._exit(1)  # it should not have come to this
 

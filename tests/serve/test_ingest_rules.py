@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -100,7 +101,8 @@ def test_without_a_cosine_near_duplicates_are_samples_of_their_own(service: Serv
 
 def test_near_duplicates_are_found_as_a_loop_finds_them() -> None:
     rng = np.random.default_rng(1)
-    X = np.repeat(rng.normal(size=(300, 8)), 3, axis=0) + rng.normal(0, 0.02, (900, 8))
+    noise = np.tile([0.003, 0.003, 0.5], 300)[:, None]  # two that are nearly alike, one that is not
+    X = np.repeat(rng.normal(size=(300, 8)), 3, axis=0) + noise * rng.normal(size=(900, 8))
     X = X[rng.permutation(900)].astype(np.float32)
     plan = planning.plan(arrivals(X), {}, Latest(), replace(ALL, near=0.999))
     kept: list[int] = []
@@ -118,13 +120,32 @@ def test_comparing_is_bounded_and_forgets_what_is_dropped() -> None:
     for start in range(0, len(X), 999):
         part = unit(X[start : start + 999])
         latest.add(list(range(start + 1, start + 1 + len(part))), part)
-    cosines, ids = latest.nearest(unit(X[-3:]))
-    assert ids.tolist() == [len(X) - 2, len(X) - 1, len(X)]
-    np.testing.assert_allclose(cosines, 1, atol=1e-3)
+    assert latest.nearest(unit(X[-3:]), 0.999) == [len(X) - 2, len(X) - 1, len(X)]
     latest.drop([len(X)])
-    assert latest.nearest(unit(X[-1:]))[1][0] != len(X)
+    assert latest.nearest(unit(X[-1:]), 0.99999) == [-1]
     assert latest.last == len(X)
-    assert latest.nearest(unit(X[:1]))[1][0] != 1, "the earliest are no longer compared with"
+    assert latest.nearest(unit(X[:1]), 0.99999) == [-1], "the earliest are no longer compared with"
+
+
+@pytest.mark.parametrize("width", [3, 64, 1280])
+def test_the_nearest_is_the_one_with_the_highest_cosine(width: int) -> None:
+    rng = np.random.default_rng(width)
+    X = rng.normal(size=(500, width)).astype(np.float32)
+    near = X[:200] + rng.normal(0, 0.03, (200, width)).astype(np.float32)
+    latest = Latest(1)
+    latest.add(list(range(1, 501)), unit(X))
+    cosines = unit(near) @ unit(X).T
+    naive = [int(row.argmax()) + 1 if row.max() > 0.9985 else -1 for row in cosines]
+    borderline = np.abs(cosines.max(axis=1) - 0.9985) < 5e-4
+    found = latest.nearest(unit(near), 0.9985)
+    if width > 3:  # of three numbers, several are about as near
+        assert [f for f, b in zip(found, borderline, strict=True) if not b] == [
+            n for n, b in zip(naive, borderline, strict=True) if not b
+        ]
+    assert [(f < 0) for f, b in zip(found, borderline, strict=True) if not b] == [
+        (n < 0) for n, b in zip(naive, borderline, strict=True) if not b
+    ]
+    assert latest.nearest(unit(np.zeros((1, width))), 0.9) == [-1], "nothing is like nothing"
 
 
 def test_after_a_start_what_is_kept_is_still_known(service: Service) -> None:
@@ -258,6 +279,22 @@ def test_a_request_that_is_sent_again_is_answered_the_same_and_kept_once(service
     assert send(service, sent, key) == ["kept"] * 3
     assert service.workspace.sent_before(service.agent, service.ann, key) == answer(["kept"] * 3)
     assert service.workspace.inbox(service.agent).arrived == 3
+    assert len(batch_files(service)) == 1
+
+
+def test_many_who_send_at_once_keep_each_sample_once(service: Service) -> None:
+    X, other = rows(3), Workspace(service.workspace.home)
+    sent, key = arrivals(X), Key("mine", "body")
+    everybody = [service.workspace, other] * 4
+
+    def keep(workspace: Workspace) -> bytes:
+        return workspace.send(service.agent, sent, service.ann, answer, key)
+
+    with ThreadPoolExecutor(8) as threads:
+        assert set(threads.map(keep, everybody)) == {answer(["kept"] * 3)}
+        fates = list(threads.map(lambda w: w.send(service.agent, sent, service.ann, answer), everybody))
+    assert set(fates) == {answer(["again"] * 3)}
+    assert service.workspace.unlike_samples(service.agent).times == [9] * 3
     assert len(batch_files(service)) == 1
 
 

@@ -6,8 +6,6 @@ A decision depends on what a sample is and on what is kept, never on chance: sen
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from cual.serve.rules.inbox.near import BLOCK, Latest, unit
 from cual.serve.rules.inbox.records import Arrivals, Fate, Policy
 from cual.types import AnyArray
@@ -73,39 +71,49 @@ def _without_near(
 ) -> dict[int, int]:
     """Keep those rows that are like no other; which row each stands for, or −id of a sample that was there."""
     stands_for: dict[int, int] = {}
+    new = Latest()
+    """Those of this request, by their rows."""
     for start in range(0, len(rows), BLOCK):
         block = rows[start : start + BLOCK]
         units = unit(arrivals.X[block])
-        best, ids = latest.nearest(units)
-        within, partners = _nearest_of(units, result)
-        for place, row in enumerate(block):
-            here = units[place]
-            if near is not None and best[place] > near:
-                stands_for[row] = -int(ids[place])
-            elif near is not None and within[place] > near:
-                stands_for[row] = partners[place]
-            else:
-                stands_for[row] = row
-                result.new.append(row)
-                result.units.append(here)
-                result.times[row] = 0
-                later = units[place + 1 :] @ here  # those of the same block that come after it
-                higher = np.flatnonzero(later > within[place + 1 :]) + place + 1
-                within[higher] = later[higher - place - 1]
-                partners[higher] = row
-            if stands_for[row] != row:
+        if near is None:
+            chosen = block
+        else:
+            before = latest.nearest(units, near)
+            stands_for |= {row: -id for row, id in zip(block, before, strict=True) if id >= 0}
+            within = new.nearest(units, near)
+            stands_for |= {
+                row: other
+                for row, other in zip(block, within, strict=True)
+                if other >= 0 and row not in stands_for
+            }
+            chosen = _unlike_each_other(block, units, near, stands_for)
+        wanted = set(chosen)
+        kept = units[[place for place, row in enumerate(block) if row in wanted]]
+        new.add(chosen, kept)
+        result.new += chosen
+        result.units += list(kept)
+        result.times |= dict.fromkeys(chosen, 0)
+        for row in block:
+            if stands_for.setdefault(row, row) != row:
                 result.fates[row] = "again"
             _count_again(result, stands_for[row])
     return stands_for
 
 
-def _nearest_of(units: AnyArray, result: Plan) -> tuple[AnyArray, AnyArray]:
-    """The same as `Latest.nearest` among the new rows of this request."""
-    if not result.units:
-        return np.full(len(units), -1.0, np.float32), np.full(len(units), -1, np.int64)
-    cosines = units @ np.stack(result.units).T
-    at = cosines.argmax(axis=1)
-    return cosines[np.arange(len(units)), at], np.array(result.new, np.int64)[at]
+def _unlike_each_other(block: list[int], units: AnyArray, near: float, stands_for: dict[int, int]) -> list[int]:
+    """Those rows of a block that stand for nothing yet and are not nearly an earlier one of them."""
+    cosines = units @ units.T
+    places: list[int] = []
+    for place, row in enumerate(block):
+        if row in stands_for:
+            continue
+        best = max(places, key=lambda other: cosines[place, other], default=None)
+        if best is not None and cosines[place, best] > near:
+            stands_for[row] = block[best]
+        else:
+            places.append(place)
+    return [block[place] for place in places]
 
 
 def _count_again(result: Plan, target: int) -> None:

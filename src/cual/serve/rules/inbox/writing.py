@@ -81,9 +81,11 @@ def write(
     inbox = _current(connection, request, latest)
     now = db.now()
     ids = _insert(connection, inbox, request.arrivals, plan, policy, file, now)
-    for sample, times in plan.again.items():
-        more = {"times": s.times + times, "last_at": now}
-        connection.execute(sa.update(db.inbox_samples).where(s.id == sample).values(**more))
+    if plan.again:
+        came = sa.update(db.inbox_samples).where(s.id == sa.bindparam("sample"))
+        came = came.values(times=s.times + sa.bindparam("more"), last_at=now)
+        each = [{"sample": sample, "more": times} for sample, times in plan.again.items()]
+        connection.execute(came, each)
     _count(connection, inbox, request.arrivals, plan.fates, now)
     gone = limits.apply(connection, inbox, policy, now)
     answer = request.answer(plan.fates)
