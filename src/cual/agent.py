@@ -394,6 +394,11 @@ class Agent(Repairs):
         """
         return at_rate(self._known_novelty, check.number("false_alarms", false_alarms, 0, 1))
 
+    @property
+    def known_novelty(self) -> FloatArray:
+        """`novelty` of the validation samples, which thresholds are set by."""
+        return self._known_novelty.cpu().numpy()
+
     @cached_property
     def _known_novelty(self) -> Tensor:
         return torch.from_numpy(self.novelty(self.validation.X))

@@ -133,5 +133,9 @@ class Overloaded(CualError, RuntimeError):
     """The service has as much to do as it can hold; try again in a moment."""
 
 
+class BadSignature(CualError, ValueError):
+    """A webhook's body was not signed by the service, or too long ago."""
+
+
 class PredictionsStopped(CualError, RuntimeError):
     """What computes predictions has ended unexpectedly or does not come to an end; try again in a moment."""

@@ -21,6 +21,7 @@ from cual.serve.rules.workspace import Workspace
 from cual.serve.storage import tables as db
 from serving import Service
 from visiting import site
+from watched import look, send_unlike
 
 READING = {
     *("agents", "agent", "versions", "load_agent", "pools", "pool", "picture", "text", "skipped"),
@@ -31,9 +32,11 @@ READING = {
     *("classes", "find_classes", "recent_classes", "class_keys", "kept_keys", "undo_cost"),
     *("agreement", "gold", "pace", "repairs", "repair"),
     *("stage_changes", "shadow", "shadow_picture"),
+    *("watching", "webhooks", "group_example"),
     *("inbox", "waiting_samples", "unlike_samples", "waiting_original", "sent_before"),
     *("folder", "database", "uploads", "open", "close", "empty_uploads"),  # the process's own housekeeping
 }
+URL = "https://hooks.example.org/cual"
 FOR_READERS = {"export"}
 """Commands that whoever sees everything may give."""
 READING_ACCOUNTS = {"people", "person", "called", "tokens", "known", "by_cookie", "by_token", "owner"}
@@ -90,6 +93,29 @@ class Commands:
         call, _ = self.send()
         call(self.service.ann)
         return lambda p: self.workspace.close_inbox(self.service.agent, "new", p), "close inbox"
+
+    def set_watching(self) -> tuple[Callable[[Person], object], str]:
+        return lambda p: self.workspace.set_watching(self.service.agent, p, least_gain=9), "set watching"
+
+    def begin_proposed(self) -> tuple[Callable[[Person], object], str]:
+        workspace, agent = self.workspace, self.service.agent
+        send_unlike(self.service, 40)
+        look(workspace)
+        return lambda p: workspace.begin_proposed(agent, p), "close inbox"
+
+    def add_webhook(self) -> tuple[Callable[[Person], object], str]:
+        return lambda p: self.workspace.add_webhook(self.service.agent, URL, p), "add webhook"
+
+    def _webhook(self) -> int:
+        return self.workspace.add_webhook(self.service.agent, URL, OPERATOR)[0].id
+
+    def change_webhook(self) -> tuple[Callable[[Person], object], str]:
+        agent, webhook = self.service.agent, self._webhook()
+        return lambda p: self.workspace.change_webhook(agent, webhook, p, active=False), "change webhook"
+
+    def remove_webhook(self) -> tuple[Callable[[Person], object], str]:
+        agent, webhook = self.service.agent, self._webhook()
+        return lambda p: self.workspace.remove_webhook(agent, webhook, p), "remove webhook"
 
     def roll_back(self) -> tuple[Callable[[Person], object], str]:
         self.service.finish(self.over())

@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,25 @@ def test_the_loop_of_the_library_works_from_afar(admin: Client, here: Site) -> N
     assert "Another question is" in (task.state.outlook or "")
     assert [row["iteration"] for row in task.history()] == list(range(len(task.history())))
     assert admin.roll_back(agent, 0).version == 0
+
+
+def test_watching_and_webhooks_from_afar(admin: Client, here: Site) -> None:
+    service = here.service
+    (agent,) = admin.agents()
+    admin.verdicts(agent, service.world.pool)
+    here.app.state.gathering.flush()
+    told = admin.watching(agent, since=datetime.now(UTC) - timedelta(hours=1))
+    assert told["seen"] == len(service.world.pool)
+    assert admin.watching(agent, since=datetime.now(UTC) + timedelta(hours=1))["points"] == []
+    assert admin.set_watching(agent, starts=True, most_questions=9, least_gain=2)["most_questions"] == 9
+    with pytest.raises(Conflict, match="no adaptation is proposed"):
+        admin.begin_proposed(agent)
+    hook, secret = admin.add_webhook(agent, "https://hooks.example.org/", ["version.live"], "a secret of ours")
+    assert (hook["events"], secret) == (["version.live"], "a secret of ours")
+    assert admin.change_webhook(agent, hook["id"], active=False)["active"] is False
+    assert [row["id"] for row in admin.webhooks(agent)] == [hook["id"]]
+    admin.remove_webhook(agent, hook["id"])
+    assert admin.webhooks(agent) == []
 
 
 def test_the_example_of_the_documentation_runs(here: Site, url: str, tmp_path: Path, capsys: Any) -> None:

@@ -76,6 +76,15 @@ ROLES: dict[tuple[str, str], str] = {
     ("GET", "/api/agents/{id}/keys"): READER,
     ("PUT", "/api/agents/{id}/keys"): ANNOTATOR,
     ("DELETE", "/api/agents/{id}/keys/{key}"): ANNOTATOR,
+    ("GET", "/api/agents/{id}/watching"): READER,
+    ("PUT", "/api/agents/{id}/watching"): ADMIN,
+    ("POST", "/api/agents/{id}/watching/adapt"): ADMIN,
+    ("GET", "/api/agents/{id}/watching/pictures/{sample}"): READER,
+    ("GET", "/api/agents/{id}/watching/texts/{sample}"): READER,
+    ("GET", "/api/agents/{id}/webhooks"): ADMIN,
+    ("POST", "/api/agents/{id}/webhooks"): ADMIN,
+    ("PATCH", "/api/agents/{id}/webhooks/{webhook}"): ADMIN,
+    ("DELETE", "/api/agents/{id}/webhooks/{webhook}"): ADMIN,
     ("POST", "/api/agents/{id}/predict"): READER,
     ("POST", "/api/agents/{id}/send"): ADMIN,
     ("GET", "/api/agents/{id}/inbox"): READER,
@@ -140,6 +149,9 @@ BODIES: dict[str, Any] = {
     "/api/agents/{id}/promote": {"version": 0, "live": 0, "why": "better"},
     "/api/agents/{id}/discard": {"version": 0, "why": "worse"},
     "/api/agents/{id}/false-alarms": {"share": 0.05},
+    "/api/agents/{id}/watching": {"starts": False},
+    "/api/agents/{id}/webhooks": {"url": "https://hooks.example.org/"},
+    "/api/agents/{id}/webhooks/{webhook}": {"active": False},
     "/api/agents/{id}/classes": {"label": "cat", "description": "purrs"},
     "/api/agents/{id}/classes/rename": {"label": "cat", "to": "tomcat"},
     "/api/agents/{id}/classes/merge": {"into": "cat", "others": ["dog"]},
@@ -200,7 +212,7 @@ def here(service: Service, app: FastAPI) -> Site:
 
 
 def filled(path: str) -> str:
-    for name in ("id", "row", "token", "key"):
+    for name in ("id", "row", "token", "key", "sample", "webhook"):
         path = path.replace(f"{{{name}}}", "1")
     return path
 

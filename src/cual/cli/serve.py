@@ -54,6 +54,13 @@ def serve(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Allow other machines to connect without encryption.")
     ] = False,
+    webhook_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HOST",
+            help="Let webhooks reach this host although its address is private, or by http; may be repeated.",
+        ),
+    ] = None,
     ray: RayAddress = None,
     log_format: Annotated[
         str | None,
@@ -117,7 +124,12 @@ def serve(
         err.print(f"{workspace}: restored from {restore}", highlight=False, markup=False)
     with supervisor.claimed(workspace) as announce, supervisor.listen(host, port) as listener:
         settings = Settings(
-            host, int(listener.getsockname()[1]), tuple(name or ()), tls_cert is not None, proxy
+            host,
+            int(listener.getsockname()[1]),
+            tuple(name or ()),
+            tls_cert is not None,
+            proxy,
+            webhook_hosts=tuple(webhook_host or ()),
         )
         opened = opened_workspace(workspace, database, root or ())
         try:

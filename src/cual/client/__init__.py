@@ -32,6 +32,8 @@ from cual.client.records import (
 from cual.client.repairs import Repairs
 from cual.client.rollout import OfRollout
 from cual.client.samples import Samples, in_parts, told_of, whole
+from cual.client.watching import OfWatching
+from cual.client.webhooks import check_webhook
 from cual.errors import BadFeatures
 
 __all__ = [
@@ -45,12 +47,13 @@ __all__ = [
     "RemoteState",
     "RemoteVerdict",
     "ServiceError",
+    "check_webhook",
 ]
 
 Array = npt.NDArray[Any]
 
 
-class Client(OfRollout, Repairs, Inbox):
+class Client(OfRollout, Repairs, Inbox, OfWatching):
     """A service that `cual serve` runs.
 
     Parameters

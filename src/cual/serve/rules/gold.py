@@ -18,6 +18,7 @@ from cual.errors import BadLabels, NotFound
 from cual.serve.rules import adaptations, agents, audit, pools
 from cual.serve.rules.checks import check_label, needs
 from cual.serve.rules.records import OPERATOR, Person, QuestionRecord, Role, UndoRecord
+from cual.serve.rules.watching import evidence
 from cual.serve.storage import tables as db
 from cual.serve.storage.home import Home
 from cual.types import Label
@@ -26,7 +27,6 @@ FIRST = 900_000_000
 """Numbers of gold questions begin here; those of others never get so far."""
 MOST = 0.5
 """At most so many of the questions are gold."""
-SURE = 1.96
 g, a = db.gold.c, db.gold_questions.c
 
 
@@ -258,12 +258,8 @@ def wilson(right: int, n: int) -> tuple[float, float]:
     >>> [round(share, 2) for share in wilson(9, 10)], wilson(0, 0)
     ([0.6, 0.98], (0.0, 1.0))
     """
-    if not n:
-        return 0.0, 1.0
-    share, z2 = right / n, SURE**2
-    middle = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half = SURE / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
-    return max(0.0, middle - half), min(1.0, middle + half)
+    found = evidence.share(right, n)
+    return found.low, found.high
 
 
 def check_share(share: float) -> float:

@@ -18,6 +18,7 @@ from cual.serve.rules import agents, audit, jobs, pools
 from cual.serve.rules.checks import check_name, needs
 from cual.serve.rules.inbox import closing, files
 from cual.serve.rules.records import AgentRecord, DependentsRecord, Person, PoolRecord, Role
+from cual.serve.rules.watching import noting
 from cual.serve.storage import tables as db
 from cual.serve.storage.home import Home, one_row
 
@@ -116,6 +117,7 @@ def delete_agent(home: Home, agent: int, person: Person) -> None:
         mine = sa.select(db.repairs.c.id).where(db.repairs.c.agent == agent)
         connection.execute(sa.delete(db.jobs).where(db.jobs.c.repair.in_(mine)))
         connection.execute(sa.delete(db.repairs).where(db.repairs.c.agent == agent))
+        noting.forget(connection, agent)
         closing.forget_agent(connection, agent)
         if dependents.over or made_for is not None:
             _keep_row(connection, db.agents, agent)

@@ -58,6 +58,7 @@ from cual.serve.rules.running import OfAdaptations
 from cual.serve.rules.showing import OfSamples
 from cual.serve.rules.sources import TableColumns
 from cual.serve.rules.teamwork import OfTeams
+from cual.serve.rules.watching.front import OfWatching
 from cual.serve.storage import backup, restoring
 from cual.serve.storage.database import Database
 from cual.serve.storage.home import Home, empty_uploads, open_home
@@ -65,7 +66,16 @@ from cual.types import Row
 
 
 class Workspace(
-    OfClasses, OfReviews, OfAdaptations, OfInventory, OfRollout, OfRepairs, OfInboxes, OfSamples, OfTeams
+    OfClasses,
+    OfReviews,
+    OfAdaptations,
+    OfInventory,
+    OfRollout,
+    OfRepairs,
+    OfInboxes,
+    OfWatching,
+    OfSamples,
+    OfTeams,
 ):
     """Agents, pools, adaptations, questions and answers. Made by `open`."""
 

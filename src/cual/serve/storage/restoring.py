@@ -169,6 +169,8 @@ def _begin_again(connection: Connection) -> None:
     running = db.jobs.c.state == "running"
     connection.execute(sa.update(db.jobs).where(running).values(state="waiting", worker=None))
     connection.execute(sa.update(db.jobs).values(crashes=0, mark=None))
+    # this may be a copy: nobody is told twice before somebody wants that
+    connection.execute(sa.update(db.webhooks).values(active=False))
 
 
 def _check_rows(connection: Connection) -> None:

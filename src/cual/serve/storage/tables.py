@@ -473,4 +473,63 @@ audit = sa.Table(
     Column("details", Json, nullable=False),
     sqlite_autoincrement=True,
 )
+# -- watching --------------------------------------------------------------------------------------------------
+
+watch_counts = sa.Table(  # what a version's predictions said within a minute or, later on, an hour
+    "watch_counts",
+    metadata,
+    Column("agent", ForeignKey("agents.id"), primary_key=True),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("start", Moment, primary_key=True),
+    Column("seconds", Integer, primary_key=True, autoincrement=False),
+    Column("seen", Integer, nullable=False),
+    Column("unlike", Integer, nullable=False),
+    Column("unsure", Integer, nullable=False),
+    Column("known", Integer, nullable=False),
+    Column("score_sum", Double, nullable=False),
+    Column("score_squares", Double, nullable=False),
+    Column("mix", Json, nullable=False),  # samples by the number of the class that they were taken for
+)
+watch_states = sa.Table(
+    "watch_states",
+    metadata,
+    Column("agent", ForeignKey("agents.id"), primary_key=True),
+    Column("version", Integer, nullable=False),  # whose course it is
+    Column("course", Json, nullable=False),
+    Column("unlike_groups", Json),  # none: nobody has looked for groups yet
+    Column("proposal", Json),
+    Column("novelty_since", Moment),
+    Column("drift_since", Moment),
+    Column(
+        "starts_for", ForeignKey("people.id")
+    ),  # who lets adaptations begin by themselves; none: nobody does
+    Column("most_questions", Integer, nullable=False, default=50, server_default="50"),
+    Column("least_gain", Double, nullable=False, default=5.0, server_default="5"),
+)
+webhooks = sa.Table(
+    "webhooks",
+    metadata,
+    _key(),
+    Column("agent", ForeignKey("agents.id"), nullable=False, index=True),
+    Column("url", Text, nullable=False),
+    Column("secret", Text, nullable=False),  # as it is: bodies are signed with it
+    Column("events", Json, nullable=False),
+    Column("active", Boolean, nullable=False, default=True),
+    _made(),
+    sqlite_autoincrement=True,
+)
+deliveries = sa.Table(
+    "deliveries",
+    metadata,
+    _key(),
+    Column("webhook", ForeignKey("webhooks.id"), nullable=False, index=True),
+    Column("event", String(40), nullable=False),
+    Column("body", Text, nullable=False),
+    Column("attempts", Integer, nullable=False, default=0),
+    Column("next_at", Moment, index=True),  # none: delivered, or given up
+    Column("delivered_at", Moment),
+    Column("error", Text),  # of the last attempt
+    _made(),
+    sqlite_autoincrement=True,
+)
 schema = sa.Table("cual_schema", metadata, Column("version", Integer, nullable=False))

@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute, Match, Mount
 import cual
 from cual.serve.rules.accounts import Accounts
 from cual.serve.rules.agents import ready
+from cual.serve.rules.watching import proposing
 from cual.serve.rules.workspace import Workspace
 from cual.serve.storage import tables as db
 from cual.serve.storage.home import one_row
@@ -33,6 +34,7 @@ from cual.serve.web.api import (
     rollout,
     sessions,
     teamwork,
+    watching,
 )
 from cual.serve.web.api.common import add_error_handlers
 from cual.serve.web.observing import Metrics, Observe
@@ -44,6 +46,9 @@ from cual.serve.web.security.attempts import Attempts
 from cual.serve.web.security.headers import SafeHeaders
 from cual.serve.web.security.middleware import BodyLimit, Gate, cookie_names
 from cual.serve.web.settings import Limits, Settings
+from cual.serve.web.watching.delivering import Delivering
+from cual.serve.web.watching.gathering import Gathering
+from cual.serve.web.watching.thumbnails import Thumbnails
 
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _FRAMEWORK_UPLOADS = 256 * 2**20
@@ -67,12 +72,19 @@ def create_app(
         metrics.predicted.inc(rows)
         metrics.batches.inc()
 
+    def look() -> None:
+        proposing.look(workspace.home, workspace.load_agent, workspace.close_inbox, db.now())
+
+    gathering = Gathering(workspace.home, metrics.judged, look)
+    thumbnails = Thumbnails()
+    delivering = Delivering(workspace.home, settings.webhook_hosts)
     predictor = Predictor(
         lambda agent, version: _shape(workspace, agent, version),
         workspace.load_agent,
         computed,
         metrics.predictions_stopped.inc,
         settings.limits,
+        judged=gathering.note,
     )
 
     encodings = Encodings(metrics.encoded.inc, metrics.encoder_stopped.inc)
@@ -80,10 +92,15 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        gathering.start()
+        delivering.start()
         yield
         shadow.close()
         encodings.close()
         predictor.close()
+        gathering.close()
+        delivering.close()
+        thumbnails.close()
 
     app = FastAPI(
         title="cual",
@@ -101,6 +118,7 @@ def create_app(
     app.state.attempts, app.state.cookies, app.state.metrics = attempts, cookies, metrics
     app.state.predictor, app.state.places = predictor, Places(settings.limits)
     app.state.encodings, app.state.shadow = encodings, shadow
+    app.state.gathering, app.state.delivering, app.state.thumbnails = gathering, delivering, thumbnails
     app.state.exports = exports.UnderWay()
     app.state.worker_alive = worker_alive
     add_error_handlers(app)
@@ -118,7 +136,7 @@ def create_app(
         people,
         audit,
     )
-    for part in (*parts, repairs, teamwork, rollout, operations):
+    for part in (*parts, repairs, teamwork, rollout, watching, operations):
         app.include_router(part.router)
     app.add_api_route("/api/{path:path}", _no_such_route, methods=list(_METHODS), include_in_schema=False)
     if settings.pages:

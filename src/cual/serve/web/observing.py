@@ -20,6 +20,7 @@ from cual.serve.storage import tables as db
 from cual.serve.storage.database import Database
 from cual.serve.web.security.middleware import CLIENT
 from cual.serve.web.security.visitors import VISITOR
+from cual.serve.web.watching.measuring import MOST_AGENTS, OTHERS, Watched
 
 REQUESTS = logging.getLogger("cual.serve.requests")
 _RUN, _NUMBERS = secrets.token_hex(4), itertools.count(1)
@@ -52,7 +53,28 @@ class Metrics:
         self.encoder_stopped = Counter(
             "cual_encoder_stopped", "Times that the process which encodes has died.", registry=self._registry
         )
+        self._judged = [
+            Counter(f"cual_{kind}_samples", text, ("agent",), registry=self._registry)
+            for kind, text in (
+                ("judged", "Samples that were judged by what is known."),
+                ("unlike", "Those of them that are unlike anything known."),
+                ("unsure", "Those of them that are known, but of an uncertain class."),
+            )
+        ]
+        self._agents: set[str] = set()
         self._registry.register(_Counts(database, worker_alive))
+        self._registry.register(Watched(database))
+
+    def judged(self, agent: int, seen: int, unlike: int, unsure: int) -> None:
+        """Count what an agent's samples were judged to be."""
+        label = str(agent)
+        if label not in self._agents:
+            if len(self._agents) < MOST_AGENTS:
+                self._agents.add(label)
+            else:
+                label = OTHERS
+        for counter, n in zip(self._judged, (seen, unlike, unsure), strict=True):
+            counter.labels(label).inc(n)
 
     def text(self) -> bytes:
         return generate_latest(self._registry)

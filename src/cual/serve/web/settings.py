@@ -64,6 +64,8 @@ class Settings:
     """The address that people type, where a proxy stands in front."""
     pages: bool = True
     """False leaves the page out: the API alone."""
+    webhook_hosts: tuple[str, ...] = ()
+    """Hosts that webhooks may reach although their addresses are private, or by plain http."""
     limits: Limits = field(default_factory=Limits)
 
     @property

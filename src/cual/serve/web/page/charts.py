@@ -31,9 +31,9 @@ MOST_CLASSES = 20
 """Classes with a colour of their own on the map; the rarer ones share one."""
 Colours = Literal["state", "class"]
 Points = Mapping[str, Sequence[Any]]
-_INK = "getComputedStyle(document.body).getPropertyValue('--ink')"
-_SOFT = "getComputedStyle(document.body).getPropertyValue('--soft')"
-_LINE = "getComputedStyle(document.body).getPropertyValue('--line')"
+INK = "getComputedStyle(document.body).getPropertyValue('--ink')"
+SOFT = "getComputedStyle(document.body).getPropertyValue('--soft')"
+LINE = "getComputedStyle(document.body).getPropertyValue('--line')"
 _SURFACE = "getComputedStyle(document.body).getPropertyValue('--surface')"
 # Built from nodes, not from markup: a class name is text, whatever is in it.
 _TIP = """(point) => {
@@ -99,7 +99,7 @@ def map_options(
     series = _by_state(every) if classes is None else _by_class(every, points["label"], classes)
     ringed = [point for point in every if point[2] in selected]
     ring = _series(tr("selected"), "transparent", "circle", 16, ringed)
-    ring["itemStyle"] = {"color": "transparent", ":borderColor": _INK, "borderWidth": 2}
+    ring["itemStyle"] = {"color": "transparent", ":borderColor": INK, "borderWidth": 2}
     ring.update(silent=True, z=4)
     states = json.dumps([told(look[0]) for look in LOOKS.values()])
     tip = {"kind": kind, "address": address, "states": states, "row": json.dumps(tr("row {row}", row="#"))}
@@ -112,10 +112,10 @@ def map_options(
             "itemGap": 16,
             "itemWidth": 14,
             "itemHeight": 14,
-            "textStyle": {":color": _INK},
-            ":inactiveColor": _LINE,
-            ":pageIconColor": _INK,
-            "pageTextStyle": {":color": _INK},
+            "textStyle": {":color": INK},
+            ":inactiveColor": LINE,
+            ":pageIconColor": INK,
+            "pageTextStyle": {":color": INK},
         },
         "xAxis": {"type": "value", "scale": True, "show": False},
         "yAxis": {"type": "value", "scale": True, "show": False},
@@ -134,8 +134,8 @@ def map_options(
             "trigger": "item",
             "confine": True,
             ":backgroundColor": _SURFACE,
-            ":borderColor": _LINE,
-            "textStyle": {":color": _INK},
+            ":borderColor": LINE,
+            "textStyle": {":color": INK},
             ":formatter": _TIP % tip,
         },
         "series": [*series, ring],
@@ -259,11 +259,11 @@ def histogram_options(scores: Mapping[str, Any]) -> dict[str, Any]:
     line = {
         "symbol": "none",
         "silent": True,
-        "lineStyle": {"width": 2, ":color": _INK, "type": "dashed"},
-        "label": {"formatter": tr("new →"), ":color": _INK, "position": "end"},
+        "lineStyle": {"width": 2, ":color": INK, "type": "dashed"},
+        "label": {"formatter": tr("new →"), ":color": INK, "position": "end"},
         "data": [] if limit is None else [{"xAxis": limit}],
     }
-    axis = {"axisLabel": {":color": _SOFT}, "nameTextStyle": {":color": _SOFT}}
+    axis = {"axisLabel": {":color": SOFT}, "nameTextStyle": {":color": SOFT}}
     ends = {"min": edges[0], "max": edges[-1]} if len(edges) else {}
     return {
         "animation": False,
@@ -274,11 +274,11 @@ def histogram_options(scores: Mapping[str, Any]) -> dict[str, Any]:
             "nameLocation": "middle",
             "nameGap": 26,
             "splitLine": {"show": False},
-            "axisLabel": {":color": _SOFT, ":formatter": "(v) => String(+v.toPrecision(3))"},
-            "nameTextStyle": {":color": _SOFT},
+            "axisLabel": {":color": SOFT, ":formatter": "(v) => String(+v.toPrecision(3))"},
+            "nameTextStyle": {":color": SOFT},
             **ends,
         },
-        "yAxis": {"type": "value", "minInterval": 1, "splitLine": {"lineStyle": {":color": _LINE}}, **axis},
+        "yAxis": {"type": "value", "minInterval": 1, "splitLine": {"lineStyle": {":color": LINE}}, **axis},
         "series": [{"type": "bar", "barCategoryGap": "8%", "data": bars, "markLine": line}],
     }
 

@@ -94,6 +94,9 @@ class History:
                 link(tr("What each of them is"), f"/agents/{self._id}/classes")
                 if self._viewer.may(Role.admin):
                     link(tr("Teach and repair"), f"/agents/{self._id}/repair")
+            with El("section", classes="card", aria_label=tr("Watching")):
+                El("h2", tr("Watching"))
+                link(tr("What its predictions say: novelty, drift, groups"), f"/agents/{self._id}/watching")
             with El("section", classes="card", aria_label=tr("Versions")):
                 El("h2", tr("Versions"))
                 self._table(versions, agent.version)

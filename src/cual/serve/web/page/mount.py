@@ -28,6 +28,7 @@ from cual.serve.web.page import (
     review,
     start,
     team,
+    watching,
 )
 from cual.serve.web.page import map as map_page
 from cual.serve.web.page.look import STYLE
@@ -100,6 +101,7 @@ def _prepared() -> FastAPI:
         people,
         person,
         audit,
+        watching,
     ):
         module.add_page()
     nicegui_app.on_page_exception(sorry)

@@ -66,6 +66,8 @@ class Predictor:
         Told the rows of each batch.
     stopped
         Called when the thread is found dead.
+    judged
+        Told what requests were answered whose samples were judged, in the thread that computes.
 
     Which requests happen to share a batch can change the last bits of a probability, never more.
     """
@@ -80,7 +82,11 @@ class Predictor:
         wait: float = WAIT,
         patience: float = PATIENCE,
         pause: float = PAUSE,
+        judged: Callable[[int, Agent, Shape, Judgements | Novelties], None] = lambda id, agent, shape, answer: (
+            None
+        ),
     ) -> None:
+        self._judged = judged
         self._shape, self._load, self._computed, self._stopped = shape, load, computed, stopped
         self._limits, self._wait = limits or Limits(), wait
         self._patience, self._first_pause, self._pause = patience, pause, pause
@@ -306,6 +312,8 @@ class Predictor:
         ends = np.cumsum([len(block) for block in blocks])[:-1]
         for piece, part in zip(pieces, np.split(numbers, ends), strict=True):
             outcome = kept(piece, part, agent, shape)
+            if isinstance(outcome, Judgements | Novelties):
+                self._judged(id, agent, shape, outcome)
             outcomes += [] if outcome is None else [(piece.request, outcome)]
         return outcomes
 
