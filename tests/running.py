@@ -1,5 +1,6 @@
 """A real `cual serve` in a process of its own, for tests: started, waited for, and ended by its own id."""
 
+import contextlib
 import os
 import re
 import signal
@@ -14,6 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+
+from cual.serve.operations.supervisor import listen
+from cual.serve.rules.workspace import Workspace
+from processes import children
 
 CUAL = (sys.executable, "-c", "from cual.cli import app; app()")
 
@@ -89,6 +94,53 @@ def running(
         if process.poll() is None:
             process.kill()
             process.wait()
+
+
+class Served:
+    """`cual serve` on one port, started again whenever it was killed."""
+
+    def __init__(self, workspace: Workspace, log: Path, program: tuple[str, ...] = CUAL) -> None:
+        with listen("127.0.0.1", None, 18765) as held:
+            self.port = held.getsockname()[1]
+        self._workspace, self._log, self._program = workspace, log, program
+        self.process = self._start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        url = self._workspace.database.url.render_as_string(hide_password=False)
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                [*self._program, "serve", str(self._workspace.folder), "--port", str(self.port)],
+                env=environment(url),
+                stdout=log,
+                stderr=log,
+            )
+
+    @property
+    def worker(self) -> int | None:
+        """The worker that the service has now."""
+        return next(iter(children(self.process.pid)), None)
+
+    def kill_web(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.process = self._start()
+
+    def kill_worker(self) -> bool:
+        """Whether there was one."""
+        pid = self.worker
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                return True
+        return False
+
+    def end(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(60)
 
 
 def _collect(pipe: Any, lines: list[str]) -> None:

@@ -9,8 +9,6 @@ import hashlib
 import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -25,12 +23,11 @@ import sqlalchemy as sa
 from cual.data.labels import SKIP, Answer
 from cual.errors import AlreadyFinished, Unavailable
 from cual.serve import worker
-from cual.serve.operations.supervisor import listen
 from cual.serve.rules.accounts import Accounts
 from cual.serve.rules.records import OPERATOR, Person
 from cual.serve.rules.workspace import Workspace
 from cual.serve.storage import tables as db
-from processes import children
+from running import Served
 from serving import Service, add_person, make_service
 from worlds import World, make_world
 
@@ -196,38 +193,6 @@ def test_workers_are_killed(workspace: Workspace, tmp_path: Path) -> None:
 KILLS = int(os.environ.get("CUAL_KILLS", "200"))
 
 
-class Served:
-    """`cual serve`, started again whenever it was killed."""
-
-    def __init__(self, workspace: Workspace, log: Path) -> None:
-        with listen("127.0.0.1", None, 18765) as held:
-            self.port = held.getsockname()[1]
-        self._workspace, self._log = workspace, log
-        self.process = self._start()
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        w = self._workspace
-        command = [sys.executable, "-c", "from cual.cli import app; app()", "serve", str(w.folder)]
-        url = w.database.url.render_as_string(hide_password=False)
-        with self._log.open("ab") as log:
-            return subprocess.Popen(
-                [*command, "--port", str(self.port)],
-                env={**os.environ, "CUAL_DATABASE": url, "OMP_NUM_THREADS": "1"},
-                stdout=log,
-                stderr=log,
-            )
-
-    @property
-    def worker(self) -> int | None:
-        """The worker that the service has now."""
-        return next(iter(children(self.process.pid)), None)
-
-    def kill_web(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        self.process = self._start()
-
-
 def remote_annotator(service: Service, url: str, token: str, seed: int) -> Answering:
     """As `annotator`, over HTTP."""
     from cual.client import Client
@@ -267,14 +232,11 @@ def test_workers_and_the_web_process_are_killed(workspace: Workspace, tmp_path: 
                 if rng.random() < 0.5:
                     served.kill_web()
                     kills["web"] += 1
-                elif (pid := served.worker) is not None:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
-                        kills["worker"] += 1
+                else:
+                    kills["worker"] += served.kill_worker()
     except Unavailable:
         raise AssertionError((tmp_path / "service.log").read_text()[-5000:]) from None
     finally:
-        served.process.send_signal(signal.SIGTERM)
-        served.process.wait(60)
+        served.end()
     assert min(kills["web"], kills["worker"]) > KILLS / 4
     check(service, undisturbed(tmp_path / "undisturbed", world))

@@ -4,8 +4,6 @@ import hashlib
 import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -15,13 +13,12 @@ import numpy as np
 import pytest
 
 from cual.client import Client
-from cual.serve.operations.supervisor import listen
 from cual.serve.rules.accounts import Accounts
 from cual.serve.rules.inbox import files, keeping, writing
 from cual.serve.rules.inbox.records import Arrivals, Key, Policy
 from cual.serve.rules.records import OPERATOR, Person
 from cual.serve.rules.workspace import Workspace
-from running import environment, until
+from running import Served, until
 from serving import Service
 
 FORKS = multiprocessing.get_context("forkserver")
@@ -88,43 +85,19 @@ def test_a_kill_at_any_moment_loses_and_doubles_nothing(service: Service, moment
     assert workspace.sent_before(agent, service.ann, KEY) == b"kept,kept,kept"
 
 
-class Served:
-    """`cual serve`, started again whenever it was killed."""
-
-    def __init__(self, workspace: Workspace) -> None:
-        with listen("127.0.0.1", None, 18765) as held:
-            self.port = held.getsockname()[1]
-        self._folder = workspace.folder
-        self.start()
-
-    def start(self) -> None:
-        program = [sys.executable, "-c", "from cual.cli import app; app()", "serve", str(self._folder)]
-        self.process = subprocess.Popen(
-            [*program, "--port", str(self.port)],
-            env=environment(),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        self.start()
-
-
-def test_the_web_process_is_killed_while_programs_send(service: Service) -> None:
+def test_the_web_process_is_killed_while_programs_send(service: Service, tmp_path: Path) -> None:
     workspace = service.workspace
     if not workspace.database.is_sqlite:
         pytest.skip("one database is enough for processes")
     workspace.set_inbox_policy(service.agent, ALL, service.ann)
     token = Accounts(workspace.database).new_token(service.ann.id, "api", by=OPERATOR)[1]
-    served = Served(workspace)
+    served = Served(workspace, tmp_path / "service.log")
     X = np.random.default_rng(0).normal(size=(2, 300, 2, 16)).astype(np.float32)
     answered: list[int] = [0, 0]
     over = threading.Event()
 
     def program(number: int) -> None:
-        with Client(f"http://127.0.0.1:{served.port}", token, patience=300) as client:
+        with Client(served.url, token, patience=300) as client:
             for part in X[number]:
                 told = client.send(service.agent, part)
                 assert [verdict.kept for verdict in told] == ["kept", "kept"], "also if it was sent twice"
@@ -140,7 +113,7 @@ def test_the_web_process_is_killed_while_programs_send(service: Service) -> None
             before = sum(answered)
             until(lambda before=before: sum(answered) > before + 20 or not programs[0].is_alive())
             time.sleep(0.01 * kill)
-            served.kill()
+            served.kill_web()
         before = sum(answered)
         until(lambda: sum(answered) > before + 4 or not programs[0].is_alive())
         over.set()
@@ -148,8 +121,7 @@ def test_the_web_process_is_killed_while_programs_send(service: Service) -> None
             thread.join(300)
     finally:
         over.set()
-        served.process.send_signal(signal.SIGTERM)
-        served.process.wait(60)
+        served.end()
     assert min(answered) > 0
     record = workspace.inbox(service.agent)
     assert record.waiting == record.arrived == 2 * sum(answered)
