@@ -29,7 +29,7 @@ serve-demo: $(INSTALLED)  ## open the labelling page on handwritten digits
 test: $(INSTALLED)  ## run the tests and the examples in docstrings, two at a time
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-test-attacks: $(INSTALLED)  ## the service under attack: hostile requests, connections, pictures and jobs
+test-attacks: $(INSTALLED)  ## real processes under attack, under load and killed; a short day in production
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "attacks and not postgres and not slow"
 
 # A browser on a busy machine may be late once; what is wrong is wrong twice, and a second run is named at the end.

@@ -38,6 +38,7 @@ def wait_until(happened, seconds: float) -> bool:
     return True
 
 
+@pytest.mark.attacks
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads child processes from /proc")
 def test_a_killed_run_goes_on_and_gives_the_same_numbers(setting, tmp_path):
     setting = replace(setting, options=SLOW)

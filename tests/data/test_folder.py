@@ -255,6 +255,7 @@ with FeaturesWriter(sys.argv[1], 64, shard_rows=8) as writer:
 """
 
 
+@pytest.mark.attacks
 def test_a_killed_writer_goes_on_and_half_a_shard_is_never_read(tmp_path):
     folder, counts = tmp_path / "f", [0]
     for _ in range(3):

@@ -184,6 +184,7 @@ print("encoded", outcome.encoded, "reused", outcome.reused)
 """
 
 
+@pytest.mark.attacks
 def test_a_killed_embedding_goes_on(tmp_path):
     for _ in range(2):
         process = subprocess.Popen([sys.executable, "-c", KILLED, tmp_path / "f"], stdout=subprocess.PIPE)

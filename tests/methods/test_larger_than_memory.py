@@ -130,6 +130,7 @@ print(int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text(
 """
 
 
+@pytest.mark.attacks
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 def test_memory_grows_by_a_few_bytes_per_row(tmp_path):
     """Thirty classes and fifteen neighbours in float32 alone would be 180 bytes; an id as an object, 70."""

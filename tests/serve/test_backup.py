@@ -110,6 +110,7 @@ def test_pools_of_every_kind_come_back(workspace: Workspace, world: World, tmp_p
     service.workspace.close()
 
 
+@pytest.mark.attacks
 def test_a_backup_while_people_and_workers_go_on(service: Service, tmp_path: Path) -> None:
     w = service.workspace
     adaptation = service.start(budget=20)

@@ -37,6 +37,7 @@ def refused(*arguments: object) -> str:
     return result.stderr
 
 
+@pytest.mark.attacks
 def test_the_life_of_a_service(tmp_path: Path, world: World) -> None:
     """Started, used, its worker killed, itself killed, started again, ended: the work goes on all the time."""
     world.agent().save(tmp_path / "v0.agent")

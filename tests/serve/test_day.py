@@ -160,11 +160,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         patch.setenv("CUAL_CACHE", str(folder / "cache"))
         workspace = Workspace.open(folder / "workspace")
         pictures, texts = make("efficientnet-lite0"), make("all-minilm-l6-v2")
-        y = [kind for kind in ("bars", "dots") for _ in range(80)]
+        y = [kind for kind in ("bars", "dots") for _ in range(120)]
         prepared = [pictures.prepare(Image.open(io.BytesIO(picture(kind, n)))) for n, kind in enumerate(y)]
         seen = Agent.fit(pictures.encode(prepared), y, encoder=pictures.fingerprint)
         agents = {"pictures": workspace.add_agent("pictures", seen, OPERATOR).id}
-        y = [kind for kind in ("card", "weather") for _ in range(80)]
+        y = [kind for kind in ("card", "weather") for _ in range(120)]
         X = texts.encode([sentence(kind, n) for n, kind in enumerate(y)])
         read = Agent.fit(X, y, encoder=texts.fingerprint)
         agents["texts"] = workspace.add_agent("texts", read, OPERATOR).id
@@ -294,8 +294,9 @@ def learned(client: Client, served: Served, stream: Stream, receiver: Receiver) 
     until(lambda: live or any(e["event"] == "version.live" for e in receiver.events))
 
 
+@pytest.mark.attacks
 def test_a_short_day(world: World, tmp_path: Path) -> None:
-    spend_the_day(world, tmp_path / "service.log", requests=400, kills=1)
+    spend_the_day(world, tmp_path / "service.log", requests=600, kills=1)
 
 
 @pytest.mark.slow

@@ -179,6 +179,7 @@ def kill_workers(service: Service, kills: int, seed: int) -> None:
             running.join()
 
 
+@pytest.mark.attacks
 def test_workers_are_killed(workspace: Workspace, tmp_path: Path) -> None:
     world = make_world(old=30)
     service = make_service(workspace, world)

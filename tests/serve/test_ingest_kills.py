@@ -85,6 +85,7 @@ def test_a_kill_at_any_moment_loses_and_doubles_nothing(service: Service, moment
     assert workspace.sent_before(agent, service.ann, KEY) == b"kept,kept,kept"
 
 
+@pytest.mark.attacks
 def test_the_web_process_is_killed_while_programs_send(service: Service, tmp_path: Path) -> None:
     workspace = service.workspace
     if not workspace.database.is_sqlite:

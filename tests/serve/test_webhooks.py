@@ -218,6 +218,7 @@ def test_a_version_that_goes_live_is_told_where_nothing_was_predicted_yet(servic
     assert [row.event for row in rows(workspace)] == ["version.live"]
 
 
+@pytest.mark.attacks
 def test_a_service_that_was_killed_goes_on(tmp_path: Path) -> None:
     """A real one: what it was told before is delivered by the next, once the receiver is up."""
     with socket.socket() as free:

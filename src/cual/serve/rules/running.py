@@ -3,7 +3,7 @@
 from abc import abstractmethod
 
 from cual.agent import Agent
-from cual.serve.rules import adaptations, agents, raising
+from cual.serve.rules import adaptations, agents, raising, stages
 from cual.serve.rules.records import AdaptationRecord, Person
 from cual.serve.storage.home import Home
 
@@ -39,6 +39,8 @@ class OfAdaptations:
         """
         if version is None:
             version = agents.one(self.home, agent).version
+        with self.home.database.reading() as connection:
+            stages.check_kept(connection, agent, version)  # before its file, which is gone
         loaded = self.load_agent(agent, version)
         return adaptations.start(self.home, agent, loaded, version, pool, budget, person, overlap)
 
