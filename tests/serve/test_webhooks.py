@@ -115,6 +115,7 @@ def test_an_event_is_delivered_signed(service: Service) -> None:
     assert event["event"] == headers["Cual-Event"] == "novelty.alert"
     assert event["agent"] == {"id": service.agent, "name": "animals"}
     assert headers["Content-Type"] == "application/json"
+    assert f"http://{headers['Host']}/" in receiver.url
     (told,) = workspace.webhooks(service.agent, service.ann)
     assert (told.id, told.waiting, told.error) == (hook.id, 0, None)
     assert told.delivered_at is not None

@@ -42,7 +42,8 @@ def post(url: str, body: bytes, headers: Mapping[str, str], hosts: Collection[st
     timer.start()
     try:
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        connection.request("POST", target, body, {**headers, "Connection": "close"})
+        own = {"Host": connection.called, "Connection": "close"}
+        connection.request("POST", target, body, {**headers, **own})
         answer = connection.getresponse()
         answer.read(MOST_ANSWER)
         if connection.was_cut:  # what was read so far may look whole
@@ -100,7 +101,8 @@ class _Connection(http.client.HTTPConnection):
     def __init__(self, name: str, port: int, address: str, encrypted: bool) -> None:
         usual = port == (443 if encrypted else 80)
         host = f"[{name}]" if ":" in name else name
-        super().__init__(host if usual else f"{host}:{port}", port, timeout=SECONDS)
+        super().__init__(name, port, timeout=SECONDS)
+        self.called = host if usual else f"{host}:{port}"
         self._name, self._address, self._encrypted = name, address, encrypted
         self.was_cut = False
 
