@@ -50,40 +50,47 @@ SENTENCES = {
     ),
     "recipe": ("how long do I bake {} with {}", "which sauce goes with {} and {}", "can I fry {} in {}"),
 }
-WORDS = [
-    "credit",
-    "blue",
-    "lost",
-    "new",
-    "stolen",
-    "old",
-    "bank",
-    "black",
-    "gold",
-    "travel",
-    "Madrid",
-    "Oslo",
-    "Kyoto",
-    "Berlin",
-    "Lima",
-    "Cairo",
-    "May",
-    "June",
-    "Monday",
-    "Friday",
-    "spring",
-    "autumn",
-    "potatoes",
-    "onions",
-    "rice",
-    "butter",
-    "garlic",
-    "cheese",
-    "mushrooms",
-    "carrots",
-    "salmon",
-    "beans",
-]
+WORDS = {
+    "card": [
+        "credit",
+        "blue",
+        "lost",
+        "new",
+        "stolen",
+        "old",
+        "bank",
+        "black",
+        "gold",
+        "travel",
+        "debit",
+        "second",
+    ],
+    "weather": [
+        "Madrid",
+        "Oslo",
+        "Kyoto",
+        "Berlin",
+        "Lima",
+        "Cairo",
+        "May",
+        "June",
+        "Monday",
+        "Friday",
+        "spring",
+    ],
+    "recipe": [
+        "potatoes",
+        "onions",
+        "rice",
+        "butter",
+        "garlic",
+        "cheese",
+        "mushrooms",
+        "carrots",
+        "salmon",
+        "beans",
+    ],
+}
 
 
 def picture(kind: str, seed: int) -> bytes:
@@ -108,7 +115,7 @@ def picture(kind: str, seed: int) -> bytes:
 def sentence(kind: str, seed: int) -> str:
     rng = random.Random(f"{kind} {seed}")
     said = rng.choice(SENTENCES[kind])
-    return said.format(*rng.sample(WORDS, said.count("{}"))) + f" (number {seed})"
+    return said.format(*rng.sample(WORDS[kind], said.count("{}"))) + f" (number {seed})"
 
 
 @dataclass
