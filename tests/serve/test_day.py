@@ -209,7 +209,11 @@ def spend_the_day(world: World, log: Path, requests: int, kills: int) -> None:
                 assert stream.noon < alerts[stream.agent]["data"]["after"], "nothing was wrong in the morning"
                 assert alerts[stream.agent]["late"] <= WITHIN
                 kept_once(client, stream)
-                learned(client, served, stream, receiver)
+                asked, right = learned(client, served, stream, receiver)
+                late = alerts[stream.agent]["late"]
+                print(
+                    f"{stream.new}: alert after {late} of them, {asked} questions, {right:.0%} right afterwards"
+                )
     except Exception:
         print(log.read_text()[-5000:])
         raise
@@ -265,8 +269,8 @@ def kept_once(client: Client, stream: Stream) -> None:
     until(lambda: client.watching(stream.agent)["proposal"] is not None)
 
 
-def learned(client: Client, served: Served, stream: Stream, receiver: Receiver) -> None:
-    """Begin what is proposed, answer its questions, look at the candidate, and promote it."""
+def learned(client: Client, served: Served, stream: Stream, receiver: Receiver) -> tuple[int, float]:
+    """Begin what is proposed, answer its questions, look at the candidate, promote it; what that took."""
     waiting = client.inbox(stream.agent).waiting
     budget = client.watching(stream.agent)["proposal"]["questions"]
     client.begin_proposed(stream.agent)
@@ -299,6 +303,7 @@ def learned(client: Client, served: Served, stream: Stream, receiver: Receiver) 
     assert right[-20:].mean() > 0.8, "the new class"
     told = ("version.live", stream.agent)
     until(lambda: told in [(event["event"], event["agent"]["id"]) for event in list(receiver.events)])
+    return asked, float(right.mean())
 
 
 @pytest.mark.attacks
