@@ -57,7 +57,8 @@ def measured(
     for _ in range(BATCHES):
         old = rng.choice(known, min(args.batch - n_novel, len(known)), replace=False)
         classes = rng.choice(np.unique(y[unknown]), 2, replace=False)  # a batch meets few new classes
-        new = rng.choice(unknown[np.isin(y[unknown], classes)], n_novel, replace=False)
+        there = unknown[np.isin(y[unknown], classes)]
+        new = rng.choice(there, min(n_novel, len(there)), replace=False)
         batch = X[np.concatenate([old, new])]
         for rate, set_so in at_rates.items():
             scores, threshold = set_so.novelty_together(batch)

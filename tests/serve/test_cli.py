@@ -96,6 +96,7 @@ def test_the_life_of_a_service(tmp_path: Path, world: World) -> None:
         assert secret.removeprefix("cual_") not in log
 
 
+@pytest.mark.attacks
 def test_over_tls(tmp_path: Path) -> None:
     key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
     command = "openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=localhost"
@@ -119,6 +120,7 @@ def test_over_tls(tmp_path: Path) -> None:
         assert service.end(signal.SIGINT) == 0
 
 
+@pytest.mark.attacks
 def test_the_terminal_of_a_person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Backup, restore, invitations: without a service that runs, and where there is no browser."""
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "TERM"):

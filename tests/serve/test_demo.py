@@ -12,6 +12,7 @@ from cual.serve.operations import demo
 from running import running
 
 
+@pytest.mark.attacks
 def test_the_example_is_made_once_and_served(tmp_path: Path) -> None:
     folder = tmp_path / "example"
     demo.main([str(folder)])

@@ -155,6 +155,7 @@ def test_killed_in_the_middle_it_goes_on(workspace: Workspace, monkeypatch: pyte
     assert (agent.state, agent.classes) == ("ready", ["dark", "light"])
 
 
+@pytest.mark.attacks
 def test_a_killed_worker_leaves_it_to_the_next(workspace: Workspace) -> None:
     """A process that is killed while it encodes; what comes of it is what comes of an undisturbed one."""
     whole = made(workspace, "photos.zip", photos())

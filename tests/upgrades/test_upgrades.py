@@ -439,6 +439,7 @@ def test_a_database_that_is_upgraded_has_the_tables_of_a_new_one(
     assert columns(dumped) == columns(new)
 
 
+@pytest.mark.attacks
 @pytest.mark.usefixtures("bits")
 def test_people_come_back_to_the_service_and_go_on(folder: Path, expected: Row, arrays: Arrays) -> None:
     """`cual serve` on the release's workspace, with the tokens and the cookie that the release gave out."""
