@@ -1,11 +1,13 @@
 """How long people wait for the service, and how many predictions it makes: one run, everything on this machine.
 
     python benchmarks/serving.py [--annotators 50] [--seconds 20] [--width 512] [--database URL]
+        [--only pictures]
 
 A real `cual serve` with its worker. Annotators are asyncio clients that answer one question a second on
 average, as quick people do, then as fast as they can: first while the worker has nothing to do, then while it
 adapts to a large pool all the time. Predictions are compared with a bare FastAPI app that reads the same body
-and sends it back, those of raw pictures with the encoder alone. Ratios hold elsewhere; the times do not.
+and sends it back, those of raw pictures with the encoder alone, on pictures that are decoded already and on
+files as the service gets them. Ratios hold elsewhere; the times do not.
 """
 
 import argparse
@@ -20,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -51,6 +53,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--pool", type=int, default=20_000)
     parser.add_argument("--database", default=None)
+    parser.add_argument("--only", choices=("pictures",), help="leave out annotators and features")
     args = parser.parse_args()
     print(f"{os.cpu_count()} cores, {args.annotators} annotators, {args.seconds:g} s each, {args.width} wide")
     with tempfile.TemporaryDirectory() as held:
@@ -61,11 +64,12 @@ def main() -> None:
             service(folder / "workspace", args.database) as (url, token),
             Client(url, token, timeout=600) as client,
         ):
-            agent = client.add_agent("benchmark", folder / "v0.agent")
-            small = client.add_pool("small", agent, X=data.draw(4000))
-            large = client.add_pool("large", agent, X=data.draw(args.pool))
-            answering(client, url, token, agent.id, small.id, large.id, args)
-            predicting(url, token, agent.id, data.draw(64), args)
+            if not args.only:
+                agent = client.add_agent("benchmark", folder / "v0.agent")
+                small = client.add_pool("small", agent, X=data.draw(4000))
+                large = client.add_pool("large", agent, X=data.draw(args.pool))
+                answering(client, url, token, agent.id, small.id, large.id, args)
+                predicting(url, token, agent.id, data.draw(64), args)
             encoding(client, url, token, folder, args)
 
 
@@ -225,15 +229,42 @@ def encoding(client: Client, url: str, token: str, folder: Path, args: argparse.
     jpeg = io.BytesIO()
     picture.save(jpeg, "JPEG", quality=90)
     client.predict(agent, [jpeg.getvalue()])  # loads the encoder there
-    prepared, end, done = [encoder.prepare(picture)] * 32, time.perf_counter() + args.seconds / 4, 0
-    while time.perf_counter() < end:
-        done += len(encoder.encode(prepared))
-    bare = done / (args.seconds / 4)
-    path = f"/api/agents/{agent}/predict"
-    print("\npictures                 at a time   predict/s   encoder alone/s   ratio   p95 ms")
-    for n in (1, 32):
-        served, p95 = asyncio.run(flood(url, path, jpeg.getvalue(), "image/jpeg", token, args.seconds / 2, n))
-        print(f"{'320 x 240 JPEG':24} {n:9} {served:11.1f} {bare:17.1f} {served / bare:7.2f} {p95:8.1f}")
+    prepared = [encoder.prepare(picture)] * 32
+
+    def files() -> np.ndarray:
+        opened = (Image.open(io.BytesIO(jpeg.getvalue())).convert("RGB") for _ in range(32))
+        return encoder.encode([encoder.prepare(one) for one in opened])
+
+    bare, whole = (rate(work, args.seconds / 4) for work in (lambda: encoder.encode(prepared), files))
+    print(f"\nencoder alone: {bare:.0f} pictures/s, {whole:.0f} with opening the files, both in batches of 32")
+    path, kind = f"/api/agents/{agent}/predict", "image/jpeg"
+    ways = {
+        "one each, 1 at a time": (jpeg.getvalue(), kind, 1, 1),
+        "one each, 32 at a time": (jpeg.getvalue(), kind, 32, 1),
+    }
+    ways["64 each, 2 at a time"] = (*form([jpeg.getvalue()] * 64), 2, 64)
+    print("pictures                 predict/s   of the encoder   with opening   p95 ms")
+    for name, (body, kind, n, each) in ways.items():
+        requests, p95 = asyncio.run(flood(url, path, body, kind, token, args.seconds / 2, n))
+        served = requests * each
+        print(f"{name:24} {served:9.1f} {served / bare:16.2f} {served / whole:14.2f} {p95:8.1f}")
+
+
+def rate(work: Callable[[], np.ndarray], seconds: float) -> float:
+    """Rows a second, after one run that does not count."""
+    work()
+    began, done = time.perf_counter(), 0
+    while time.perf_counter() < began + seconds:
+        done += len(work())
+    return done / (time.perf_counter() - began)
+
+
+def form(files: list[bytes]) -> tuple[bytes, str]:
+    """A form of files, and its type."""
+    head = '--edge\r\nContent-Disposition: form-data; name="files"; filename="{}.jpg"\r\n'
+    head += "Content-Type: image/jpeg\r\n\r\n"
+    parts = [head.format(number).encode() + file + b"\r\n" for number, file in enumerate(files)]
+    return b"".join(parts) + b"--edge--\r\n", "multipart/form-data; boundary=edge"
 
 
 def as_json(X: np.ndarray) -> bytes:
