@@ -4,24 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
 
+from commands import cual, refused
 from cual import Agent
-from cual.cli import app
 from worlds import World
-
-
-def cual(*arguments: object) -> Result:
-    result = CliRunner().invoke(app, [str(a) for a in arguments], env={"COLUMNS": "200"})
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
-
-
-def refused(*arguments: object) -> str:
-    result = cual(*arguments)
-    assert result.exit_code == 2, result.output
-    return result.stderr
 
 
 @pytest.fixture

@@ -4,27 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
+from commands import cual, refused
 from cual import Adaptation
-from cual.cli import app
 from cual.errors import BadOption, DamagedFile
 from cual.export.saved import saved_labels
 from cual.loop import files
 from worlds import World
-
-
-def cual(*arguments: object) -> Result:
-    result = CliRunner().invoke(app, [str(a) for a in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
-
-
-def refused(*arguments: object) -> str:
-    result = cual(*arguments)
-    assert result.exit_code == 2, result.output
-    return result.stderr
 
 
 @pytest.fixture
