@@ -47,7 +47,8 @@ test-ray: $(INSTALLED)  ## embedding, adaptations and streams on Ray clusters of
 test-label-studio: $(INSTALLED) $(STUDIO)/.installed  ## the bridge to a real Label Studio (installs it: 1 GB)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m label_studio
 
-test-slow: $(INSTALLED)  ## the tests that take minutes
+test-slow: $(INSTALLED)  ## the tests that take minutes; one takes an hour
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || $(call install,postgresql)
 	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -m slow
 
 mutants: $(INSTALLED)  ## bugs put in by hand, which the tests must notice
