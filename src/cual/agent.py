@@ -17,7 +17,7 @@ from torch import Tensor
 from cual import options as check
 from cual import storage
 from cual.data.labels import ClassNames, read_labels
-from cual.data.pool import Pool, as_features, check_width, chunks, encoder_of
+from cual.data.pool import Pool, as_features, check_not_vanishing, check_width, chunks, encoder_of
 from cual.errors import BadOption, TooFewSamples, WrongEncoder
 from cual.graph import Value, cannot
 from cual.heads import (
@@ -128,6 +128,7 @@ class Agent(Repairs):
         features = as_features(X, "X")
         if not len(features):
             raise TooFewSamples("there are no samples to learn from")
+        check_not_vanishing(features, "X")
         names, codes = read_labels(y, len(features))
         features, labels = features.to(device), torch.from_numpy(codes).to(device)
         held_out = held_out_of_first(codes, chosen.validation_share, seed)

@@ -18,6 +18,10 @@ from cual.types import AnyArray, ArrayLike, IntArray, Label, LazyRows, Row
 
 CHUNK_BYTES = 64 * 2**20
 """Float32 bytes of one chunk of features."""
+LARGEST = 1e15
+"""Of larger values, squares and their sums over a row do not fit into float32: distances would be NaN."""
+SMALLEST = 1e-15
+"""Where no value is larger, squares vanish in float32: all distances would be 0."""
 _KEEP_ON_DEVICE_BYTES = 4 * 2**30
 T = TypeVar("T")
 
@@ -242,19 +246,45 @@ def encoder_of(X: Any) -> str | None:
 
 
 def check_finite(X: Tensor, what: str, offset: int = 0, ids: Sequence[Label] | None = None) -> None:
-    """Raise `BadFeatures` naming the first row with NaN or infinite entries, and how many rows have any."""
-    finite = torch.isfinite(X)
-    if bool(finite.all()):
+    """Raise `BadFeatures` naming the first row with NaN, infinite or too large values, and how many have any.
+
+    >>> check_finite(torch.tensor([[0.0, 1e19]]), "X")
+    Traceback (most recent call last):
+    cual.errors.BadFeatures: X row 0 holds values too large to be squared (above 1e+15) in 1 of 2 columns; ...
+    """
+    if not X.numel():
         return
-    bad = (~finite.all(dim=1)).nonzero().flatten()
+    least, most = torch.aminmax(X)
+    if float(least) >= -LARGEST and float(most) <= LARGEST:  # not so where one is NaN
+        return
+    sound = X.abs() <= LARGEST
+    bad = (~sound.all(dim=1)).nonzero().flatten()
     first = int(bad[0])
-    kind = "NaN" if bool(torch.isnan(X[first]).any()) else "infinite (or too large for float32) values"
     name = f" (id {ids[offset + first]!r})" if ids is not None and ids[offset + first] != offset + first else ""
     raise BadFeatures(
-        f"{what} row {offset + first}{name} holds {kind} in {int((~finite[first]).sum())} of {X.shape[1]} "
-        f"columns; {len(bad)} rows {'of this chunk ' if offset else ''}are affected. "
+        f"{what} row {offset + first}{name} holds {_unsound(X[first])} in {int((~sound[first]).sum())} of "
+        f"{X.shape[1]} columns; {len(bad)} rows {'of this chunk ' if offset else ''}are affected. "
         "Drop them or make their features again."
     )
+
+
+def _unsound(row: Tensor) -> str:
+    """What is wrong with a row that cannot be used."""
+    if bool(torch.isnan(row).any()):
+        return "NaN"
+    if bool(torch.isinf(row).any()):
+        return "infinite (or too large for float32) values"
+    return f"values too large to be squared (above {LARGEST:g})"
+
+
+def check_not_vanishing(X: Tensor, what: str) -> None:
+    """Refuse features that are all so small that nothing is told by their distances; zeros are meant so."""
+    most = float(X.abs().max()) if X.numel() else 0.0
+    if 0 < most < SMALLEST:
+        raise BadFeatures(
+            f"{what} holds no value larger than {most:.1g}, so that squares vanish in float32; "
+            "multiply all features, of pools too, by the same large number"
+        )
 
 
 def _as_2d(X: Any, what: str) -> ArrayLike:

@@ -102,7 +102,9 @@ class Round:
     def summary(self) -> Row:
         """This round as one JSON row, with a histogram of its scores."""
         scores, inside = self.scores, self.zones
-        counts, edges = np.histogram(scores, bins=40)
+        # in float64: in float32, scores that are next to each other leave no room for edges between them
+        ends = (np.float64(scores.min()), np.float64(scores.max()))
+        counts, edges = np.histogram(scores, bins=40, range=ends)
         return {
             "iteration": self.round,
             "t_inner": self.threshold.value,
