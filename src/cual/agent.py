@@ -476,8 +476,8 @@ class Agent(Repairs):
             names = ClassNames(tuple(body["names"]))
             models: tuple[ClassModel, ...] = ()
             if isinstance(method.learner, ModelsClasses):
-                fitted = (storage.section(tensors, f"model.{c}.", device) for c in range(len(names)))
-                models = tuple(method.learner.uncertainty.load(state) for state in fitted)
+                fitted = storage.sections(tensors, "model.", device)
+                models = tuple(method.learner.uncertainty.load(fitted[str(c)]) for c in range(len(names)))
             head = storage.section(tensors, "head.", device)
             return cls(
                 method,
