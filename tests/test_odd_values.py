@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from cual import Agent, Pool
+from cual import Adaptation, Agent, Pool
+from cual.data.labels import read_label
 from cual.data.pool import LARGEST, SMALLEST
-from cual.errors import BadFeatures
+from cual.errors import BadFeatures, BadLabels
 from cual.loop.rounds import Round
 from cual.uncertainty import Threshold
 from worlds import SMALL, World
@@ -87,3 +88,44 @@ def test_the_largest_value_is_taken(value: float):
     assert len(Pool(X)) == 2
     with pytest.raises(BadFeatures, match="row 1 "):
         Pool(torch.cat([X[:1], X[:1] * 1.001]))
+
+
+HALF = "half \ud800 of a character"
+
+
+def test_labels_that_no_file_can_hold_are_refused_at_every_door(world: World):
+    task = world.adapt()
+    query = task.ask()
+    assert query is not None
+    first = query.ids[0]
+    for door in (
+        lambda: Agent.fit(world.X, [HALF if label == "cat" else label for label in world.y], **SMALL),
+        lambda: Agent.fit(world.X, np.array([HALF, *world.y[1:]]), **SMALL),
+        lambda: task.agent.teach(world.X, [HALF, *world.y[1:]]),
+        lambda: task.agent.rename_class("cat", HALF),
+        lambda: task.tell(query.id, {first: HALF}),
+        lambda: task.settle(query.id, {first: HALF}),
+        lambda: task.volunteer({first: HALF}),
+        lambda: task.correct({first: HALF}),
+        lambda: read_label(HALF, task.agent.names),
+    ):
+        with pytest.raises(BadLabels):
+            door()
+    with pytest.raises(BadLabels, match=r"UTF-8 can hold; 'half \\ud800 of a"):
+        task.tell(query.id, {first: HALF})
+    assert not task.answers
+
+
+def test_ids_that_are_no_text_survive_a_file(world: World, tmp_path):
+    """Names of files may be so; they are kept as they are."""
+    ids: list[Any] = [f"\udcff{i}" for i in range(len(world.pool))]
+    for given in (ids, [*ids[:-1], 7]):
+        task = world.agent().adapt(world.pool, 8, ids=given)
+        query = task.ask()
+        assert query is not None
+        task.tell(query.id, dict.fromkeys(query.ids, "cat"), person=HALF)
+        task.save(tmp_path / str(type(given[-1])))
+        again = Adaptation.load(tmp_path / str(type(given[-1])))
+        assert again.answers == task.answers
+        assert again.journal == task.journal
+        assert again.ask() == task.ask()

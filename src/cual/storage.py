@@ -49,11 +49,21 @@ def write(
     path: str | os.PathLike[str], kind: str, body: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> None:
     """Write a file in one step: whoever reads it sees the old one or the new one, never half of it."""
-    meta = json.dumps({"kind": kind, "format": FORMAT, "body": body}, ensure_ascii=False, sort_keys=True)
+    meta = _dumped({"kind": kind, "format": FORMAT, "body": body})
     if len(meta) > LONGEST_BODY:  # names of millions of samples
         tensors = _with_body(tensors, body)
-        meta = json.dumps({"kind": kind, "format": FORMAT_APART}, sort_keys=True)
+        meta = _dumped({"kind": kind, "format": FORMAT_APART})
     write_pieces(Path(path), _pieces(tensors, meta))
+
+
+def _dumped(value: Mapping[str, Any]) -> str:
+    """JSON that UTF-8 can hold: halves of characters, as ids may have them, are escaped."""
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, sort_keys=True)
+    return text
 
 
 class Late(Mapping[str, Tensor]):
@@ -74,7 +84,7 @@ class Late(Mapping[str, Tensor]):
 
 def _with_body(tensors: Mapping[str, Tensor], body: Mapping[str, Any]) -> Late:
     """Tensors, and the body as one more of them."""
-    text = json.dumps(body, ensure_ascii=False, sort_keys=True).encode()
+    text = _dumped(body).encode()
     apart = torch.frombuffer(bytearray(text), dtype=torch.uint8)
     return Late({**{name: partial(tensors.__getitem__, name) for name in tensors}, _BODY: lambda: apart})
 
