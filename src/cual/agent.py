@@ -4,6 +4,7 @@ An agent never changes: `adapt` starts an `Adaptation`, whose `finish` gives the
 repairs it without questions is in `cual.repair`.
 """
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -124,7 +125,9 @@ class Agent(Repairs):
         chosen = methods[method] if isinstance(method, str) else method
         if not isinstance(chosen, Method):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise BadOption(f"method is {method!r}, but takes a name or a Method")
-        chosen, seed, device = chosen.but(**options), check.whole("seed", seed, 0), check.device(device)
+        chosen, device = chosen.but(**options), check.device(device)
+        seed = check.whole("seed", seed, 0, most=math.inf)
+        encoder = None if encoder is None else check.text("encoder", encoder)
         features = as_features(X, "X")
         if not len(features):
             raise TooFewSamples("there are no samples to learn from")

@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from cual.data.listed import listed
 from cual.errors import BadLabels
 from cual.types import AnyArray, IntArray, Label
 
@@ -117,7 +118,9 @@ def read_labels(y: Any, n: int) -> tuple[ClassNames, IntArray]:
     >>> read_labels(["b", "a", "b"], 3)
     (ClassNames(names=('a', 'b')), array([1, 0, 1]))
     """
-    values: list[Any] = list(y.tolist() if hasattr(y, "tolist") else y)
+    values = listed(y)
+    if values is None:
+        raise BadLabels(f"labels come as a list or array, one for each sample, not as {y!r:.200}")
     if len(values) != n:
         raise BadLabels(f"{n} samples came with {len(values)} labels")
     plain: list[Label] = []

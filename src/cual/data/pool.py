@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cual import options as check
 from cual import storage
 from cual.data.ahead import read_ahead
 from cual.data.ids import Ids, check_ids
@@ -70,7 +71,7 @@ class Pool:
             raise EmptyPool("the pool holds no samples")
         n = len(self._data)
         self.ids = Ids.consecutive(n) if ids is None else check_ids(ids, n, "pool")
-        self.encoder = encoder_of(self._data) if encoder is None else encoder
+        self.encoder = encoder_of(self._data) if encoder is None else check.text("encoder", encoder)
         """Fingerprint of the encoder that made the features, where it is known."""
         self.elsewhere: Elsewhere | None = None
         """Where `map` works; None for here."""
@@ -288,10 +289,23 @@ def check_not_vanishing(X: Tensor, what: str) -> None:
 
 
 def _as_2d(X: Any, what: str) -> ArrayLike:
-    data = X if isinstance(X, Tensor | np.ndarray | LazyRows) else np.asarray(X)
+    data = X if isinstance(X, Tensor | np.ndarray | LazyRows) else _as_array(X, what)
+    if isinstance(data, Tensor) and (data.layout != torch.strided or data.device.type == "meta"):
+        raise BadFeatures(f"{what} is a tensor that holds no plain numbers ({data.layout}, on {data.device})")
+    if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
+        raise BadFeatures(f"{what} is an array in which values are masked; drop those rows, or fill them")
     numeric = not data.is_complex() if isinstance(data, Tensor) else data.dtype.kind in "fiub"
     check_rows(data, numeric, what)
     return data
+
+
+def _as_array(X: Any, what: str) -> AnyArray:
+    try:
+        return np.asarray(X)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise BadFeatures(
+            f"{what} is no table of numbers: rows of different lengths, or odd ones ({error})"
+        ) from None
 
 
 def _float32(data: ArrayLike, device: torch.device | str | None = None) -> Tensor:
