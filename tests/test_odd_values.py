@@ -33,6 +33,14 @@ def test_scores_next_to_each_other_have_a_histogram(low: float):
     assert (edges[0], edges[-1]) == (float(scores[0]), float(scores[1]))
 
 
+@pytest.mark.parametrize("score", [0.0, 2.5, -7.1e18, 3e38])
+def test_one_score_lies_in_the_middle_of_its_histogram(score: float):
+    scores = np.array([score], np.float32)
+    histogram = Round(0, np.arange(1), scores, np.arange(1), Threshold(0.0, 0.0, 0.0)).summary()["histogram"]
+    assert [place for place, count in enumerate(histogram["counts"]) if count] == [20]
+    assert (np.diff(histogram["edges"]) > 0).all()
+
+
 @pytest.mark.parametrize("method", ["cual", "cual-plus"])
 @pytest.mark.parametrize("scale", [1e19, 1e25, 1e30])
 def test_features_whose_squares_overflow_are_refused(world: World, method: str, scale: float):

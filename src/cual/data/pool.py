@@ -309,10 +309,10 @@ def _as_array(X: Any, what: str) -> AnyArray:
 
 
 def _float32(data: ArrayLike, device: torch.device | str | None = None) -> Tensor:
-    """As a float32 tensor on `device`, or where it is."""
+    """As a float32 tensor on `device`, or where it is; row by row: sums in another order have other bits."""
     if isinstance(data, Tensor):
-        return data.detach().to(device).to(torch.float32)
+        return data.detach().to(device).to(torch.float32).contiguous()
     if isinstance(data, np.ndarray) and data.dtype == np.float16:  # half as many bytes on their way
-        return torch.from_numpy(np.array(data)).to(device).to(torch.float32)
+        return torch.from_numpy(np.array(data, order="C")).to(device).to(torch.float32)
     with np.errstate(over="ignore"):  # what overflows becomes infinite and is reported by check_finite
-        return torch.from_numpy(np.array(data, dtype=np.float32)).to(device)
+        return torch.from_numpy(np.array(data, dtype=np.float32, order="C")).to(device)
