@@ -9,7 +9,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from cual import Adaptation, Agent
+from cual import Adaptation, Agent, storage
 from cual.errors import BadOption, DamagedFile, ForeignFile, NewerFormat
 from worlds import SMALL, World, file_bytes
 
@@ -251,11 +251,11 @@ def test_a_newer_format_is_refused(world: World, tmp_path):
     (length,) = struct.unpack("<Q", whole[:8])
     header = json.loads(whole[8 : 8 + length])
     meta = json.loads(header["__metadata__"]["cual"])
-    meta["format"] += 1
+    meta["format"] = storage.FORMAT_APART + 1
     header["__metadata__"]["cual"] = json.dumps(meta)
     changed = json.dumps(header, separators=(",", ":")).encode()
     path.write_bytes(struct.pack("<Q", len(changed)) + changed + whole[8 + length :])
-    with pytest.raises(NewerFormat, match=r"format 3.*update cual"):
+    with pytest.raises(NewerFormat, match=r"format 4.*update cual"):
         Agent.load(path)
 
 

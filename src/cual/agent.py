@@ -4,6 +4,7 @@ An agent never changes: `adapt` starts an `Adaptation`, whose `finish` gives the
 repairs it without questions is in `cual.repair`.
 """
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from torch import Tensor
 from cual import options as check
 from cual import storage
 from cual.data.labels import ClassNames, read_labels
-from cual.data.pool import Pool, as_features, check_width, chunks, encoder_of
+from cual.data.pool import Pool, as_features, check_not_vanishing, check_width, chunks, encoder_of
 from cual.errors import BadOption, TooFewSamples, WrongEncoder
 from cual.graph import Value, cannot
 from cual.heads import (
@@ -124,10 +125,13 @@ class Agent(Repairs):
         chosen = methods[method] if isinstance(method, str) else method
         if not isinstance(chosen, Method):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise BadOption(f"method is {method!r}, but takes a name or a Method")
-        chosen, seed, device = chosen.but(**options), check.whole("seed", seed, 0), check.device(device)
+        chosen, device = chosen.but(**options), check.device(device)
+        seed = check.whole("seed", seed, 0, most=math.inf)
+        encoder = None if encoder is None else check.text("encoder", encoder)
         features = as_features(X, "X")
         if not len(features):
             raise TooFewSamples("there are no samples to learn from")
+        check_not_vanishing(features, "X")
         names, codes = read_labels(y, len(features))
         features, labels = features.to(device), torch.from_numpy(codes).to(device)
         held_out = held_out_of_first(codes, chosen.validation_share, seed)
@@ -475,8 +479,8 @@ class Agent(Repairs):
             names = ClassNames(tuple(body["names"]))
             models: tuple[ClassModel, ...] = ()
             if isinstance(method.learner, ModelsClasses):
-                fitted = (storage.section(tensors, f"model.{c}.", device) for c in range(len(names)))
-                models = tuple(method.learner.uncertainty.load(state) for state in fitted)
+                fitted = storage.sections(tensors, "model.", device)
+                models = tuple(method.learner.uncertainty.load(fitted[str(c)]) for c in range(len(names)))
             head = storage.section(tensors, "head.", device)
             return cls(
                 method,

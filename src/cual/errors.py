@@ -122,7 +122,7 @@ class Conflict(CualError, RuntimeError):
 
 
 class TooLarge(CualError, ValueError):
-    """More than the service takes in one piece."""
+    """More than the service, or a file, takes in one piece."""
 
 
 class TooManyRequests(CualError, RuntimeError):

@@ -10,8 +10,8 @@ import torch
 from cual.errors import BadOption
 
 
-def whole(name: str, value: Any, least: int = 1) -> int:
-    """A whole number.
+def whole(name: str, value: Any, least: int = 1, most: float = 2**63 - 1) -> int:
+    """A whole number, of 64 bits unless more are allowed.
 
     >>> whole("epochs", np.int64(3))
     3
@@ -23,6 +23,8 @@ def whole(name: str, value: Any, least: int = 1) -> int:
         raise _wrong(name, value, "a whole number")
     if value < least:
         raise BadOption(f"{name} is at least {least}, not {value}")
+    if value > most:
+        raise BadOption(f"{name} is at most {most}, not {value}")
     return int(value)
 
 
@@ -87,10 +89,22 @@ def device(value: str | torch.device) -> torch.device:
             chosen.type == "cuda" and here and (chosen.index or 0) < torch.cuda.device_count()
         ):
             return chosen
-    except (RuntimeError, TypeError):
+    except (RuntimeError, TypeError, ValueError, OverflowError):
         pass
-    raise BadOption(f"there is no device {str(value)!r} here; use cpu" + (" or cuda" if here else ""))
+    raise BadOption(f"there is no device {str(value)!r:.200} here; use cpu" + (" or cuda" if here else ""))
+
+
+def person(value: Any) -> str | int | None:
+    """Who says something, where that is known: a name or a number, as a journal can hold it.
+
+    >>> person("ada"), person(np.int64(7)), person(None)
+    ('ada', 7, None)
+    """
+    plain = value.item() if isinstance(value, np.generic) else value
+    if plain is not None and (isinstance(plain, bool) or not isinstance(plain, str | int)):
+        raise _wrong("person", value, "a name or a number")
+    return plain
 
 
 def _wrong(name: str, value: Any, expected: str) -> BadOption:
-    return BadOption(f"{name} is {value!r}, but takes {expected}")
+    return BadOption(f"{name} is {value!r:.200}, but takes {expected}")

@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,10 +15,16 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from cual.errors import BadOption, CualError, DamagedFile, ForeignFile, NewerFormat, UnknownName
+from cual.errors import BadOption, CualError, DamagedFile, ForeignFile, NewerFormat, TooLarge, UnknownName
 
 FORMAT = 2
 """2: methods are compositions of parts. Files of format 1 are still read."""
+FORMAT_APART = 3
+"""Of files whose body is too long for a header and lies among the tensors; earlier releases refuse them."""
+LONGEST_BODY = 2**24
+"""Characters of a body in a header: in bytes, and escaped, these are four times as many at most."""
+LONGEST_HEADER = 100_000_000
+"""Bytes; safetensors reads no longer one."""
 _MARK = b'{"__metadata__":{"cual":'
 _NAMES = ("BOOL", "U8", "I8", "I16", "F16", "BF16", "I32", "F32", "F64", "I64")
 """Types by name, as safetensors orders them."""
@@ -35,15 +42,28 @@ _TYPES = (
 )
 _UMASK = os.umask(0o022)
 os.umask(_UMASK)
-_LONGEST_HEADER = 100 * 2**20  # safetensors' own limit
+_BODY = "cual.body"
 
 
 def write(
     path: str | os.PathLike[str], kind: str, body: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> None:
     """Write a file in one step: whoever reads it sees the old one or the new one, never half of it."""
-    meta = {"kind": kind, "format": FORMAT, "body": body}
-    write_pieces(Path(path), _pieces(tensors, json.dumps(meta, ensure_ascii=False, sort_keys=True)))
+    meta = _dumped({"kind": kind, "format": FORMAT, "body": body})
+    if len(meta) > LONGEST_BODY:  # names of millions of samples
+        tensors = _with_body(tensors, body)
+        meta = _dumped({"kind": kind, "format": FORMAT_APART})
+    write_pieces(Path(path), _pieces(tensors, meta))
+
+
+def _dumped(value: Mapping[str, Any]) -> str:
+    """JSON that UTF-8 can hold: halves of characters, as ids may have them, are escaped."""
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, sort_keys=True)
+    return text
 
 
 class Late(Mapping[str, Tensor]):
@@ -62,6 +82,13 @@ class Late(Mapping[str, Tensor]):
         return len(self._made)
 
 
+def _with_body(tensors: Mapping[str, Tensor], body: Mapping[str, Any]) -> Late:
+    """Tensors, and the body as one more of them."""
+    text = _dumped(body).encode()
+    apart = torch.frombuffer(bytearray(text), dtype=torch.uint8)
+    return Late({**{name: partial(tensors.__getitem__, name) for name in tensors}, _BODY: lambda: apart})
+
+
 def _pieces(tensors: Mapping[str, Tensor], meta: str) -> Iterator[bytes | memoryview]:
     """A safetensors file, piece by piece: the bytes that its own writer makes, which holds them all twice."""
     shapes = {name: (_TYPES.index(tensor.dtype), tuple(tensor.shape)) for name, tensor in tensors.items()}
@@ -74,6 +101,11 @@ def _pieces(tensors: Mapping[str, Tensor], meta: str) -> Iterator[bytes | memory
         header[name] = {"dtype": _NAMES[kind], "shape": list(shape), "data_offsets": [start, end]}
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
+    if len(text) > LONGEST_HEADER:
+        raise TooLarge(
+            f"{len(order)} tensors are more than a file can name: its header would have {len(text)} bytes, and "
+            f"{LONGEST_HEADER} can be read"
+        )
     yield len(text).to_bytes(8, "little")
     yield text
     for name in order:
@@ -138,15 +170,17 @@ def read(
     try:
         with safe_open(path, framework="pt") as file:
             meta = json.loads(file.metadata()["cual"])
-            if meta["format"] > FORMAT:
+            if meta["format"] > FORMAT_APART:
                 raise NewerFormat(
-                    f"{path} has format {meta['format']}, this cual reads up to {FORMAT}: update cual"
+                    f"{path} has format {meta['format']}, this cual reads up to {FORMAT_APART}: update cual"
                 )
             if meta["kind"] != kind:
                 raise ForeignFile(f"{path} holds a cual {meta['kind']}, not a cual {kind}")
+            apart = meta["format"] == FORMAT_APART
+            body = json.loads(file.get_tensor(_BODY).numpy().tobytes()) if apart else meta["body"]
             names = [name for name in file.keys() if wanted is None or wanted(name)]  # noqa: SIM118
-            return meta["body"], {name: file.get_tensor(name) for name in names}
-    except (SafetensorError, json.JSONDecodeError, KeyError, TypeError) as error:
+            return body, {name: file.get_tensor(name) for name in names if name != _BODY}
+    except (SafetensorError, json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
         raise DamagedFile(f"{path} is cut off or damaged ({error}); take a backup or make it again") from error
 
 
@@ -173,13 +207,25 @@ def section(
     return {k.removeprefix(prefix): v.to(device) for k, v in tensors.items() if k.startswith(prefix)}
 
 
+def sections(
+    tensors: Mapping[str, Tensor], prefix: str, device: torch.device | str = "cpu"
+) -> dict[str, dict[str, Tensor]]:
+    """The sections ``prefix + key + "."`` by their keys, each as `section` gives it; all are looked at once."""
+    grouped: dict[str, dict[str, Tensor]] = {}
+    for name, tensor in section(tensors, prefix, device).items():
+        key, dot, rest = name.partition(".")
+        if dot:
+            grouped.setdefault(key, {})[rest] = tensor
+    return grouped
+
+
 def _check_head(path: Path) -> None:
     """Tell a damaged file of ours from one that we did not write."""
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         head = file.read(len(_MARK))
     size = path.stat().st_size
-    if _MARK.startswith(head) and length <= _LONGEST_HEADER and size < 8 + length:
+    if _MARK.startswith(head) and length <= LONGEST_HEADER and size < 8 + length:
         raise DamagedFile(f"{path} is cut off after {size} bytes; take a backup or make it again")
     if head != _MARK:
         raise ForeignFile(f"{path} was not written by cual")

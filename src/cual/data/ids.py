@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cual.data.compact import Column, Consecutive, Mixed, Numbers, numbers
+from cual.data.listed import listed
 from cual.errors import BadFeatures, DuplicateIds
 from cual.types import AnyArray, IntArray, Label
 
@@ -77,7 +78,7 @@ class Ids(Column[Label]):
         return np.array([self._at(*pair) for pair in zip(wanted, keys, places, strict=True)], np.int64)
 
     def _itself(self, sample: Label) -> int:
-        if isinstance(sample, str) or not 0 <= sample < len(self):
+        if isinstance(sample, str) or not 0 <= sample < len(self) or int(sample) != sample:
             raise KeyError(sample)
         return int(sample)
 
@@ -163,7 +164,9 @@ def _check_number(given: int, n: int, what: str) -> None:
 def _read(ids: Sequence[Any] | AnyArray, n: int, what: str) -> Ids:
     if isinstance(ids, np.ndarray) and ids.ndim == 1 and ids.dtype.kind in "iu" and ids.dtype != np.uint64:
         return Ids.of(numbers(ids.astype(np.int64)))
-    values: list[Any] = list(ids.tolist() if isinstance(ids, np.ndarray) else ids)
+    values = listed(ids)
+    if values is None:
+        raise BadFeatures(f"{what} ids come as a list or array, one for each row, not as {ids!r:.200}")
     _check_number(len(values), n, what)
     for row, value in enumerate(values):
         if isinstance(value, bool) or not isinstance(value, str | int | np.integer):

@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from cual.data.listed import listed
 from cual.errors import BadLabels
 from cual.types import AnyArray, IntArray, Label
 
@@ -35,13 +36,29 @@ def as_label(value: Any) -> Label:
     (3, 'Sea, Lake')
     """
     if isinstance(value, str) and value:
-        return str(value)
+        return _encodable(str(value))
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         if abs(int(value)) >= 2**63:
             raise BadLabels(f"a label is a whole number of at most 64 bits, not {value}")
         return int(value)
     what = "an empty string" if isinstance(value, str) else f"{value!r} ({type(value).__name__})"
     raise BadLabels(f"a label is a non-empty str or an int, not {what}")
+
+
+def _encodable(text: str) -> str:
+    """A text that is one: half of a character (a lone surrogate) could not be written to any file.
+
+    >>> _encodable("\\ud800")
+    Traceback (most recent call last):
+    cual.errors.BadLabels: a label is text that UTF-8 can hold; '\\ud800' holds half of a character
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadLabels(
+            f"a label is text that UTF-8 can hold; {text[:200]!r} holds half of a character"
+        ) from None
+    return text
 
 
 @dataclass(frozen=True)
@@ -101,7 +118,9 @@ def read_labels(y: Any, n: int) -> tuple[ClassNames, IntArray]:
     >>> read_labels(["b", "a", "b"], 3)
     (ClassNames(names=('a', 'b')), array([1, 0, 1]))
     """
-    values: list[Any] = list(y.tolist() if hasattr(y, "tolist") else y)
+    values = listed(y)
+    if values is None:
+        raise BadLabels(f"labels come as a list or array, one for each sample, not as {y!r:.200}")
     if len(values) != n:
         raise BadLabels(f"{n} samples came with {len(values)} labels")
     plain: list[Label] = []

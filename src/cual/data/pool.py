@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cual import options as check
 from cual import storage
 from cual.data.ahead import read_ahead
 from cual.data.ids import Ids, check_ids
@@ -18,6 +19,10 @@ from cual.types import AnyArray, ArrayLike, IntArray, Label, LazyRows, Row
 
 CHUNK_BYTES = 64 * 2**20
 """Float32 bytes of one chunk of features."""
+LARGEST = 1e15
+"""Of larger values, squares and their sums over a row do not fit into float32: distances would be NaN."""
+SMALLEST = 1e-15
+"""Where no value is larger, squares vanish in float32: all distances would be 0."""
 _KEEP_ON_DEVICE_BYTES = 4 * 2**30
 T = TypeVar("T")
 
@@ -66,7 +71,7 @@ class Pool:
             raise EmptyPool("the pool holds no samples")
         n = len(self._data)
         self.ids = Ids.consecutive(n) if ids is None else check_ids(ids, n, "pool")
-        self.encoder = encoder_of(self._data) if encoder is None else encoder
+        self.encoder = encoder_of(self._data) if encoder is None else check.text("encoder", encoder)
         """Fingerprint of the encoder that made the features, where it is known."""
         self.elsewhere: Elsewhere | None = None
         """Where `map` works; None for here."""
@@ -242,33 +247,72 @@ def encoder_of(X: Any) -> str | None:
 
 
 def check_finite(X: Tensor, what: str, offset: int = 0, ids: Sequence[Label] | None = None) -> None:
-    """Raise `BadFeatures` naming the first row with NaN or infinite entries, and how many rows have any."""
-    finite = torch.isfinite(X)
-    if bool(finite.all()):
+    """Raise `BadFeatures` naming the first row with NaN, infinite or too large values, and how many have any.
+
+    >>> check_finite(torch.tensor([[0.0, 1e19]]), "X")
+    Traceback (most recent call last):
+    cual.errors.BadFeatures: X row 0 holds values too large to be squared (above 1e+15) in 1 of 2 columns; ...
+    """
+    if not X.numel():
         return
-    bad = (~finite.all(dim=1)).nonzero().flatten()
+    least, most = torch.aminmax(X)
+    if float(least) >= -LARGEST and float(most) <= LARGEST:  # not so where one is NaN
+        return
+    sound = X.abs() <= LARGEST
+    bad = (~sound.all(dim=1)).nonzero().flatten()
     first = int(bad[0])
-    kind = "NaN" if bool(torch.isnan(X[first]).any()) else "infinite (or too large for float32) values"
     name = f" (id {ids[offset + first]!r})" if ids is not None and ids[offset + first] != offset + first else ""
     raise BadFeatures(
-        f"{what} row {offset + first}{name} holds {kind} in {int((~finite[first]).sum())} of {X.shape[1]} "
-        f"columns; {len(bad)} rows {'of this chunk ' if offset else ''}are affected. "
+        f"{what} row {offset + first}{name} holds {_unsound(X[first])} in {int((~sound[first]).sum())} of "
+        f"{X.shape[1]} columns; {len(bad)} rows {'of this chunk ' if offset else ''}are affected. "
         "Drop them or make their features again."
     )
 
 
+def _unsound(row: Tensor) -> str:
+    """What is wrong with a row that cannot be used."""
+    if bool(torch.isnan(row).any()):
+        return "NaN"
+    if bool(torch.isinf(row).any()):
+        return "infinite (or too large for float32) values"
+    return f"values too large to be squared (above {LARGEST:g})"
+
+
+def check_not_vanishing(X: Tensor, what: str) -> None:
+    """Refuse features that are all so small that nothing is told by their distances; zeros are meant so."""
+    most = float(X.abs().max()) if X.numel() else 0.0
+    if 0 < most < SMALLEST:
+        raise BadFeatures(
+            f"{what} holds no value larger than {most:.1g}, so that squares vanish in float32; "
+            "multiply all features, of pools too, by the same large number"
+        )
+
+
 def _as_2d(X: Any, what: str) -> ArrayLike:
-    data = X if isinstance(X, Tensor | np.ndarray | LazyRows) else np.asarray(X)
+    data = X if isinstance(X, Tensor | np.ndarray | LazyRows) else _as_array(X, what)
+    if isinstance(data, Tensor) and (data.layout != torch.strided or data.device.type == "meta"):
+        raise BadFeatures(f"{what} is a tensor that holds no plain numbers ({data.layout}, on {data.device})")
+    if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
+        raise BadFeatures(f"{what} is an array in which values are masked; drop those rows, or fill them")
     numeric = not data.is_complex() if isinstance(data, Tensor) else data.dtype.kind in "fiub"
     check_rows(data, numeric, what)
     return data
 
 
+def _as_array(X: Any, what: str) -> AnyArray:
+    try:
+        return np.asarray(X)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise BadFeatures(
+            f"{what} is no table of numbers: rows of different lengths, or odd ones ({error})"
+        ) from None
+
+
 def _float32(data: ArrayLike, device: torch.device | str | None = None) -> Tensor:
-    """As a float32 tensor on `device`, or where it is."""
+    """As a float32 tensor on `device`, or where it is; row by row: sums in another order have other bits."""
     if isinstance(data, Tensor):
-        return data.detach().to(device).to(torch.float32)
+        return data.detach().to(device).to(torch.float32).contiguous()
     if isinstance(data, np.ndarray) and data.dtype == np.float16:  # half as many bytes on their way
-        return torch.from_numpy(np.array(data)).to(device).to(torch.float32)
+        return torch.from_numpy(np.array(data, order="C")).to(device).to(torch.float32)
     with np.errstate(over="ignore"):  # what overflows becomes infinite and is reported by check_finite
-        return torch.from_numpy(np.array(data, dtype=np.float32)).to(device)
+        return torch.from_numpy(np.array(data, dtype=np.float32, order="C")).to(device)

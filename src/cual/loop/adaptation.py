@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 import torch
 
-from cual.data.labels import SKIP, Answer, ClassNames, made_up
+from cual import options as check
+from cual.data.labels import Answer, ClassNames, made_up
 from cual.data.pool import Pool
 from cual.errors import LabelsMissing, UnknownSample
 from cual.learners import Accepted
@@ -22,6 +22,7 @@ from cual.loop.budget import check_overlap, count_labels
 from cual.loop.doubting import Foreseen
 from cual.loop.evidence import Evidence, gathered
 from cual.loop.extending import extending
+from cual.loop.given import plain_answers, plain_labels, plain_samples
 from cual.loop.journal import Journal
 from cual.loop.machine import Machine
 from cual.loop.merges import Merge, compared
@@ -156,10 +157,8 @@ class Adaptation:
 
     def _tell(self, query_id: str, answers: Mapping[Any, Any], person: Any, settle: bool = False) -> None:
         self.state.check_going()
-        plain: dict[Label, Answer] = {}
-        for key, value in answers.items():
-            plain[_plain(key)] = value if value is SKIP else self.agent.names.check(value)
-        answers_given = self.state.answering(query_id, plain, person, settle)
+        plain = plain_answers(answers, self.agent.names)
+        answers_given = self.state.answering(query_id, plain, check.person(person), settle)
         self.state.after(answers_given).check_budget()
         self._add_all(answers_given)
 
@@ -170,7 +169,7 @@ class Adaptation:
     def stop(self, person: Any = None) -> None:
         """Ask no more questions: what is open is left unanswered, and pseudo-labelling goes on by itself."""
         if not self.state.stopped:
-            self._journal.add(events.stopped(person))
+            self._journal.add(events.stopped(check.person(person)))
 
     def raise_budget(self, budget: float | int, person: Any = None) -> None:
         """Allow more in all, a share of the pool (float) or a number of labels; until `finish`.
@@ -178,7 +177,7 @@ class Adaptation:
         Where the questions had ended, or were stopped, they go on. What was believed since the last of them is
         decided anew, and so is what was computed: that takes as long as it took before.
         """
-        before = self.state.reopened
+        before, person = self.state.reopened, check.person(person)
         for event in extending(self.state, self.agent.method, budget, len(self.pool), person):
             self._journal.add(event)
         if self.state.reopened > before:
@@ -195,6 +194,7 @@ class Adaptation:
             Whether a version that does worse than the one before (`cual.loop.safety`) learns no pseudo-labels
             of known classes. History says so, under "unlearned".
         """
+        person = check.person(person)
         if self._next is None:
             query = self.ask()
             if query is not None:
@@ -247,8 +247,8 @@ class Adaptation:
 
         Where the budget has no room, they are rejected, and the class is noted; the learner does not learn it.
         """
-        plain = {_plain(sample): self.agent.names.check(label) for sample, label in labels.items()}
-        named = naming(self.state, plain, self._believable, self._about, person)
+        plain = plain_labels(labels, self.agent.names)
+        named = naming(self.state, plain, self._believable, self._about, check.person(person))
         self._add_all(named.events)
         return named
 
@@ -258,8 +258,8 @@ class Adaptation:
         They count as answers. What was asked for is charged, the rest is free, and stated apart. Returns how
         many were new.
         """
+        plain, person = plain_labels(labels, self.agent.names), check.person(person)
         _ = self.ask()
-        plain = {_plain(sample): self.agent.names.check(label) for sample, label in labels.items()}
         unknown = [sample for sample in plain if sample not in self.pool.ids]
         if unknown:
             raise UnknownSample(f"the pool has no sample {unknown[0]!r}")
@@ -268,7 +268,8 @@ class Adaptation:
         return len(rows)
 
     def _judge(self, samples: Iterable[Any], verdict: bool | None, person: Any) -> None:
-        self._add_all(judging(self.state, map(_plain, samples), verdict, self._believable, person))
+        plain, person = plain_samples(samples), check.person(person)
+        self._add_all(judging(self.state, plain, verdict, self._believable, person))
 
     @property
     def _believable(self) -> dict[Label, Label]:
@@ -437,7 +438,3 @@ class Adaptation:
         task.place = files.Place(folder if written else None)
         task.load_cache(folder)
         return task
-
-
-def _plain(sample: Any) -> Label:
-    return sample.item() if isinstance(sample, np.generic) else sample

@@ -46,7 +46,8 @@ class Journal:
         if self._file is None or self._written == len(self.rows):
             return
         new = self.rows[self._written :]
-        data = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in new).encode()
+        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in new)
+        data = lines.encode(errors="surrogatepass")  # ids may be no text at all; json.loads takes them back
         if self._size:
             self._append(self._file, data)
         else:

@@ -102,7 +102,10 @@ class Round:
     def summary(self) -> Row:
         """This round as one JSON row, with a histogram of its scores."""
         scores, inside = self.scores, self.zones
-        counts, edges = np.histogram(scores, bins=40)
+        # in float64: in float32, scores that are next to each other leave no room for edges between them
+        low, high = np.float64(scores.min()), np.float64(scores.max())
+        around = max(0.5, 1e-9 * abs(low)) if low == high else 0.0  # one score lies in the middle
+        counts, edges = np.histogram(scores, bins=40, range=(low - around, high + around))
         return {
             "iteration": self.round,
             "t_inner": self.threshold.value,

@@ -141,10 +141,12 @@ class State:
 
     def of_query(self, query: str) -> dict[Label, Question]:
         """The questions of one query."""
-        mine = {sample: asked for sample, asked in self.questions.items() if asked.query == query}
+        mine: dict[Label, Question] = {}
+        if isinstance(query, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            mine = {sample: asked for sample, asked in self.questions.items() if asked.query == query}
         if not mine:
             known = ", ".join(dict.fromkeys(asked.query for asked in self.questions.values())) or "none"
-            raise UnknownQuery(f"no query {query!r} was asked; asked so far: {known}")
+            raise UnknownQuery(f"no query {query!r:.200} was asked; asked so far: {known}")
         return mine
 
     def answering(

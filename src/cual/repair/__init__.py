@@ -7,9 +7,11 @@ version, whose history says what was done, by whom and why.
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from cual import options as check
 from cual.data.ids import check_ids
 from cual.data.pool import as_features, encoder_of
 from cual.errors import BadOption
+from cual.loop.given import plain_samples
 from cual.repair import answers, classes, samples, splitting, teaching
 from cual.repair.base import A, By, Repairable
 from cual.repair.splitting import Split
@@ -59,11 +61,11 @@ class Repairs:
         (1, ['cat', 'dog', 'owl'], ['owl'])
         """
         given = _read(self, X, ids)
-        return teaching.taught(self, given, y, By(person, why), progress)
+        return teaching.taught(self, given, y, By.of(person, why), progress)
 
     def rename_class(self: A, old: Any, new: Any, person: Any = None, why: str | None = None) -> A:
         """Give a class another name. What the agent computes stays the same."""
-        return classes.renamed(self, old, new, By(person, why))
+        return classes.renamed(self, old, new, By.of(person, why))
 
     def merge_classes(
         self: A,
@@ -78,7 +80,7 @@ class Repairs:
         Of a head in closed form, exactly as if it had learned them under one name; one that trains is trained
         again from what is kept.
         """
-        return classes.merged(self, into, others, By(person, why), progress)
+        return classes.merged(self, into, others, By.of(person, why), progress)
 
     def remove_class(
         self: A,
@@ -103,7 +105,7 @@ class Repairs:
             False: where features are missing, leave in the head what the class said of how classes spread.
         """
         given = None if X is None else _read(self, X, None)
-        return classes.removed(self, name, given, exact, By(person, why), progress)
+        return classes.removed(self, name, given, exact, By.of(person, why), progress)
 
     def forget(
         self: A,
@@ -128,7 +130,7 @@ class Repairs:
         ids
             Names of the samples, for errors.
         """
-        return samples.forgotten(self, _read(self, X, ids), y, By(person, why), progress)
+        return samples.forgotten(self, _read(self, X, ids), y, By.of(person, why), progress)
 
     def forget_answers(
         self: A,
@@ -155,10 +157,10 @@ class Repairs:
         person, why
             Who takes them back, and why. Of whom they were is not written down.
         """
-        chosen = None if samples is None else [s.item() if hasattr(s, "item") else s for s in samples]
+        chosen = None if samples is None else plain_samples(samples)
         if of is None and chosen is None:
             raise BadOption("say whose answers are to be taken back (of), or of which samples")
-        return answers.answers_forgotten(self, task, of, chosen, By(person, why), progress)
+        return answers.answers_forgotten(self, task, check.person(of), chosen, By.of(person, why), progress)
 
     def propose_split(
         self: Repairable,
@@ -219,7 +221,7 @@ class Repairs:
         ['cat', 'hen', 'owl']
         """
         given = _read(self, X, ids)
-        return splitting.split(self, name, given, y, answered, exact, By(person, why), progress)
+        return splitting.split(self, name, given, y, answered, exact, By.of(person, why), progress)
 
     def split(
         self: Repairable,

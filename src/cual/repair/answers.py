@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cual.data.labels import SKIP
-from cual.errors import Conflict, UnknownSample
+from cual.errors import BadOption, Conflict, UnknownSample
 from cual.loop import events
 from cual.loop.adaptation import Adaptation
 from cual.loop.state import State
@@ -41,6 +41,8 @@ def answers_forgotten(
     changes. What was believed of a class that nobody names any more goes with its answers. `checked` says that
     the caller knows that the adaptation led to the agent.
     """
+    if not isinstance(task, Adaptation):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise BadOption(f"task is {task!r:.200}, but takes an Adaptation")
     if not checked:
         _check_led_to(agent, task)
     if person is not None and not any(_is_answer(row) and row.get("person") == person for row in task.journal):

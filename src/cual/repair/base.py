@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from cual import options as check
 from cual.data.labels import ClassNames
 from cual.errors import BadLabels, TooFewSamples, UnknownClass
 from cual.heads import Head, JoinsClasses, Lesson, Samples
@@ -175,6 +176,11 @@ class By:
 
     person: Any = None
     why: str | None = None
+
+    @classmethod
+    def of(cls, person: Any, why: Any) -> "By":
+        """Checked, where somebody says so."""
+        return cls(check.person(person), None if why is None else check.text("why", why))
 
     @property
     def row(self) -> Row:

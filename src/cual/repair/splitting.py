@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from cual import options as check
+from cual.data.listed import listed
 from cual.errors import BadLabels, BadOption, SamplesMissing, TooFewSamples, UnknownSample
 from cual.learned import marks_of
 from cual.repair.base import A, By, Draft, Repairable, counts_by_name, number_of, version_of
@@ -92,6 +94,7 @@ def proposed(agent: Repairable, name: Any, parts: int, given: Given | None) -> S
     """How a class may be parted into groups of alike samples (k-means, the best of a few starts)."""
     c = number_of(agent.names, name)
     available = _samples_of(Draft.of(agent), c, given)
+    parts = check.whole("parts", parts, 0)
     if not 2 <= parts <= MOST_PARTS:
         raise BadOption(f"a class is split into 2 to {MOST_PARTS} parts, not {parts}")
     label = agent.names.names[c]
@@ -128,17 +131,17 @@ def split(
             "of all of them and the split is exact; or leave those in the class as it is (exact=False, on the "
             "command line --leave-rest)"
         )
-    lesson = read_taught(agent.names, given, y)
+    lesson, rows = read_taught(agent.names, given, y), _answered_rows(answered, len(given.marks))
     after, outcome = relabelled(agent, lesson, progress)
-    if answered is not None:
-        after = _unverified(after, given, answered)
+    if rows is not None:
+        after = _unverified(after, given, rows)
     parts = counts_by_name(lesson.names, lesson.codes)
     change = {
         "change": "split",
         "class": label,
         "into": dict(parts),
         "samples": len(lesson.codes),
-        "answered": len(lesson.codes) if answered is None else len(set(answered)),
+        "answered": len(lesson.codes) if rows is None else len(rows),
         "left": missing,
         **{key: outcome[key] for key in ("new_classes", "removed_classes")},
         **({"how": outcome["how"]} if "how" in outcome else {}),
@@ -198,7 +201,18 @@ def _missing(draft: Draft, c: int, given: Given) -> int:
     return (round(lacking) if lacking > NOTHING_LEFT else 0) + int(held_out.sum())
 
 
-def _unverified(draft: Draft, given: Given, answered: Sequence[int]) -> Draft:
+def _answered_rows(answered: Any, n: int) -> list[int] | None:
+    """Rows whose labels people gave, each once; None for all."""
+    values = None if answered is None else listed(answered)
+    if answered is not None and values is None:
+        raise BadOption(f"answered is {answered!r:.200}, but takes a list of rows")
+    rows = None if values is None else sorted({check.whole("a row of answered", row, 0) for row in values})
+    if rows and rows[-1] >= n:
+        raise UnknownSample(f"there are samples 0 to {n - 1}, not {rows[-1]}")
+    return rows
+
+
+def _unverified(draft: Draft, given: Given, answered: list[int]) -> Draft:
     """A draft in which no person has given the labels of samples that only followed the others."""
     guessed = np.delete(given.marks, np.asarray(answered, np.int64))
     record = replace(draft.learned, human=draft.learned.human & ~np.isin(draft.learned.marks, guessed))

@@ -15,7 +15,7 @@ from cual.bridges.label_studio import labelling
 from cual.bridges.label_studio.labelling import CANNOT_TELL, Question
 from cual.bridges.label_studio.receiver import ACTIONS, SECRET
 from cual.bridges.label_studio.sources import Source
-from cual.bridges.label_studio.studio import Json, LabelStudio
+from cual.bridges.label_studio.studio import Json, LabelStudio, field
 from cual.data.labels import SKIP, Answer
 from cual.errors import BadLabels, BudgetExceeded, CualError, Unavailable, UnknownQuery, UnknownSample
 from cual.types import Label
@@ -148,8 +148,8 @@ class Bridge:
     def add_webhook(self, url: str, secret: str) -> int:
         """Have Label Studio call `url` when something is annotated; in place of what an earlier run left."""
         for webhook in self._studio.webhooks(self.project):
-            if webhook["headers"].get(_OWNER) == self._source.key:
-                self._studio.remove_webhook(webhook["id"])
+            if (webhook.get("headers") or {}).get(_OWNER) == self._source.key:
+                self._studio.remove_webhook(field(webhook, "id", int))
         added = self._studio.add_webhook(
             project=self.project,
             url=url,
@@ -158,7 +158,7 @@ class Bridge:
             actions=ACTIONS,
             headers={SECRET: secret, _OWNER: self._source.key},
         )
-        return int(added["id"])
+        return field(added, "id", int)
 
     def remove_webhook(self, webhook: int) -> None:
         with suppress(CualError):  # it is gone, or Label Studio is; the next run clears up
@@ -171,8 +171,9 @@ class Bridge:
         return f"Questions of cual ({self._source.key})"
 
     def _existing_project(self) -> int | None:
-        marked = (p["id"] for p in self._studio.projects() if self._mark in (p["description"] or ""))
-        return next(marked, None)
+        projects = self._studio.projects()
+        marked = (p for p in projects if self._mark in str(p.get("description") or ""))
+        return next((field(project, "id", int) for project in marked), None)
 
     def _new_project(self, title: str) -> int:
         project = self._studio.add_project(
@@ -185,15 +186,16 @@ class Bridge:
             enable_empty_annotation=False,
             skip_queue="IGNORE_SKIPPED",
         )
-        self._report(f"made the project {project['title']!r} ({project['id']})")
-        return int(project["id"])
+        number = field(project, "id", int)
+        self._report(f"made the project {project.get('title')!r} ({number})")
+        return number
 
     def _add_classes(self, suggested: Sequence[Label] = ()) -> None:
         """See to it that every class can be chosen."""
         classes, kind = list(dict.fromkeys([*self._source.classes(), *suggested])), self._source.kind
         if self._choices.issuperset([*map(str, classes), CANNOT_TELL]):
             return
-        config = str(self._studio.project(self.project)["label_config"] or "").strip()
+        config = str(self._studio.project(self.project).get("label_config") or "").strip()
         bare = config in _DEFAULT_CONFIG
         text = labelling.config(kind, classes) if bare else config
         more = labelling.missing(text, kind, classes)
@@ -209,9 +211,15 @@ class Bridge:
     def _tasks(self) -> Iterator[tuple[Where, list[Json]]]:
         """The questions that are there, and their annotations; one may be there twice."""
         for task in self._studio.tasks(self.project, labelling.KEY, self._source.key):
-            meta: Json = task["meta"] or {}
-            if "query" in meta and "sample" in meta:
-                yield (str(meta["query"]), meta["sample"]), task["annotations"]
+            meta: Any = task.get("meta")
+            sample: Any = dict[str, Any](meta).get("sample") if isinstance(meta, dict) else None
+            if isinstance(sample, str | int) and not isinstance(sample, bool) and "query" in meta:
+                annotations: Any = task.get("annotations")
+                # What is no list is no annotation either: it is refused, and not taken for deleted.
+                yield (
+                    (str(meta["query"]), sample),
+                    annotations if isinstance(annotations, list) else [annotations],
+                )
 
     def _push(self, questions: Sequence[Question]) -> None:
         for start in range(0, len(questions), CHUNK):

@@ -6,8 +6,8 @@ Text and dictionaries only; nothing is sent from here.
 import xml.etree.ElementTree as xml
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Final, Literal
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, cast
 
 from cual.data.labels import SKIP, Answer, ClassNames, read_label
 from cual.errors import BadLabels, BadOption
@@ -124,15 +124,14 @@ def confidence(score: float) -> float:
     return 0.5 / (1 + score) if score > 0 else 1 - 0.5 / (1 - score)
 
 
-def answer(annotations: Iterable[Mapping[str, Any]], classes: Sequence[Label]) -> Answer | None:
+def answer(annotations: Iterable[Any], classes: Sequence[Label]) -> Answer | None:
     """What the annotations of one sample come to; None where there is none.
 
     The ground truth counts, else the one that was changed last; one that was skipped, or that says nothing,
-    only if there is no other. `BadLabels` where it names what cannot be a class.
+    only if there is no other. `BadLabels` where it names what cannot be a class, or is no annotation at all.
     """
-    ranked = [
-        (bool(a.get("ground_truth")), (text := _text(a)) is not None, _when(a), text) for a in annotations
-    ]
+    read = [_object(annotation, "an annotation") for annotation in annotations]
+    ranked = [(bool(a.get("ground_truth")), (text := _text(a)) is not None, _when(a), text) for a in read]
     if not ranked:
         return None
     text = max(ranked, key=lambda row: row[:3])[3]
@@ -155,19 +154,46 @@ def _text(annotation: Mapping[str, Any]) -> str | None:
         return None
     typed: list[str] = []
     chosen: list[str] = []
-    for region in annotation.get("result") or ():
-        value = region.get("value") or {}
+    for part in _listed(annotation.get("result") or [], "the result of an annotation"):
+        region = _object(part, "a region")
+        value = _object(region.get("value") or {}, "the value of a region")
         if region.get("from_name") == NEW_CLASS:
-            text: str | list[str] = value.get("text") or []
-            typed += [text] if isinstance(text, str) else text
+            text = value.get("text") or []  # older versions have a text in place of a list
+            typed += _texts([text] if isinstance(text, str) else text, "a text")
         elif region.get("from_name") == CHOICES:
-            chosen += value.get("choices") or []
+            chosen += _texts(value.get("choices") or [], "a choice")
     last = next((text for text in (*reversed(typed), *reversed(chosen)) if text.strip()), CANNOT_TELL)
     return None if last.strip() == CANNOT_TELL else last
 
 
 def _when(annotation: Mapping[str, Any]) -> datetime:
-    return datetime.fromisoformat(annotation["updated_at"])
+    """When an annotation was changed; a time without a zone is UTC."""
+    given = annotation.get("updated_at")
+    try:
+        at = datetime.fromisoformat(given)  # pyright: ignore[reportArgumentType]
+        return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
+    except (TypeError, ValueError, OverflowError):
+        raise BadLabels(f"an annotation was changed at {given!r:.100}, which is no time") from None
+
+
+def _object(value: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise BadLabels(f"{what} has fields with names, but this is {value!r:.100}")
+    return cast("Mapping[str, Any]", value)
+
+
+def _listed(value: Any, what: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise BadLabels(f"{what} is a list, not {value!r:.100}")
+    return cast("list[Any]", value)
+
+
+def _texts(value: Any, what: str) -> list[str]:
+    texts = _listed(value, f"{what} of an annotation")
+    for text in texts:
+        if not isinstance(text, str):
+            raise BadLabels(f"{what} of an annotation is {text!r:.100}, which is no text")
+    return texts
 
 
 def _choice(name: Label) -> str:

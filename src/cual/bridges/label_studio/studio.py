@@ -5,7 +5,7 @@ Written against the source of Label Studio 1.23; only what that documents as pub
 
 import json
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
@@ -15,6 +15,7 @@ from cual.errors import NotAllowed, NotFound, Unavailable
 PAGE = 200
 """Tasks or projects that are asked for at once."""
 Json = dict[str, Any]
+T = TypeVar("T")
 
 
 class LabelStudio:
@@ -52,7 +53,9 @@ class LabelStudio:
     # -- projects ----------------------------------------------------------------------------------------------
 
     def project(self, project: int) -> Json:
-        return self._send("GET", f"/api/projects/{project}/")
+        answer = self._send("GET", f"/api/projects/{project}/")
+        field(answer, "id", int)
+        return answer
 
     def projects(self) -> Iterator[Json]:
         """Id and description of all projects."""
@@ -60,8 +63,8 @@ class LabelStudio:
         while more:
             wanted = {"page": page, "page_size": PAGE, "include": "id,description"}
             answer = self._send("GET", "/api/projects/", params=wanted)
-            yield from answer["results"]
-            page, more = page + 1, bool(answer["next"])
+            yield from rows(field(answer, "results", list))
+            page, more = page + 1, bool(answer.get("next"))
 
     def add_project(self, **fields: Any) -> Json:
         return self._send("POST", "/api/projects/", json=fields)
@@ -85,9 +88,10 @@ class LabelStudio:
         page, seen, total = 1, 0, 1
         while seen < total:
             answer = self._send("GET", "/api/tasks/", params={**wanted, "page": page})
-            yield from answer["tasks"]
-            page, seen, total = page + 1, seen + len(answer["tasks"]), answer["total"]
-            if not answer["tasks"]:
+            tasks = rows(field(answer, "tasks", list))
+            yield from tasks
+            page, seen, total = page + 1, seen + len(tasks), field(answer, "total", int)
+            if not tasks:
                 return
 
     def import_tasks(self, project: int, tasks: Sequence[Mapping[str, Any]]) -> None:
@@ -97,7 +101,7 @@ class LabelStudio:
     # -- webhooks ----------------------------------------------------------------------------------------------
 
     def webhooks(self, project: int) -> list[Json]:
-        return self._send("GET", "/api/webhooks/", params={"project": project})
+        return rows(self._send("GET", "/api/webhooks/", params={"project": project}))
 
     def add_webhook(self, **fields: Any) -> Json:
         return self._send("POST", "/api/webhooks/", json=fields)
@@ -127,6 +131,24 @@ class LabelStudio:
             raise ServiceError(f"what answers at {self.url}{url} is no Label Studio") from None
 
 
+def field(body: Any, name: str, kind: type[T]) -> T:
+    """A field of what was answered; `ServiceError` where there is none, or something else in it."""
+    value: Any = dict[str, Any](body).get(name) if isinstance(body, dict) else None
+    if not isinstance(value, kind):
+        raise ServiceError(
+            f"what answers is no Label Studio: {name} should be {kind.__name__}, not {value!r:.100}"
+        )
+    return value
+
+
+def rows(body: Any) -> list[Json]:
+    """A list of objects that was answered; `ServiceError` where it is none."""
+    listed: list[Any] = list(body) if isinstance(body, list) else [body]
+    if not isinstance(body, list) or not all(isinstance(row, dict) for row in listed):
+        raise ServiceError(f"what answers is no Label Studio: {body!r:.100} should be a list of objects")
+    return listed
+
+
 class LegacyToken(httpx.Auth):
     """A token as Label Studio had them before 1.20; an organization must allow it."""
 
@@ -154,7 +176,7 @@ class PersonalToken(httpx.Auth):
                 return
         bought = yield httpx.Request("POST", self._refresh, json={"refresh": self._token})
         if bought.is_success:  # else what it answered is the answer
-            self._access = str(bought.json()["access"])
+            self._access = field(bought.json(), "access", str)
             request.headers["Authorization"] = f"Bearer {self._access}"
             yield request
 

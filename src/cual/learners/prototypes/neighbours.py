@@ -33,7 +33,12 @@ class Nearest:
 
     @classmethod
     def joined(cls, parts: Sequence["Nearest"]) -> "Nearest":
-        return cls(torch.cat([part.voters for part in parts]), torch.cat([part.weights for part in parts]))
+        """One after the other; what some lack, as rows of a small pool do, counts nothing."""
+        most = max((part.voters.shape[1] for part in parts), default=0)
+        lacking = [(0, most - part.voters.shape[1]) for part in parts]
+        voters = [pad(part.voters, few) for part, few in zip(parts, lacking, strict=True)]
+        weights = [pad(part.weights, few) for part, few in zip(parts, lacking, strict=True)]
+        return cls(torch.cat(voters), torch.cat(weights))
 
 
 class PoolNearest:
