@@ -105,6 +105,8 @@ class Worker:
     def run_forever(self) -> None:
         """Do jobs as they come, until the end."""
         while not self._ending.is_set():
+            if self._runner is not None:
+                self._runner.pulse.look()
             try:
                 pause = 0.0 if self.run_once() else POLL
             except SQLAlchemyError as error:
