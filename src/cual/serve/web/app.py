@@ -33,6 +33,7 @@ from cual.serve.web.api import (
     repairs,
     rollout,
     sessions,
+    storage,
     teamwork,
     watching,
 )
@@ -146,7 +147,7 @@ def create_app(
         people,
         audit,
     )
-    for part in (*parts, repairs, teamwork, rollout, watching, operations):
+    for part in (*parts, repairs, teamwork, rollout, watching, storage, operations):
         app.include_router(part.router)
     app.add_api_route("/api/{path:path}", _no_such_route, methods=list(_METHODS), include_in_schema=False)
     if settings.pages:
