@@ -17,6 +17,7 @@ from cual.serve.rules import jobs
 from cual.serve.rules.accounts import Accounts
 from cual.serve.rules.inbox.records import Arrivals, Policy
 from cual.serve.rules.records import OPERATOR, AuditRecord, Person, Role
+from cual.serve.rules.retention import Rule
 from cual.serve.rules.workspace import Workspace
 from cual.serve.storage import tables as db
 from serving import Service
@@ -34,6 +35,7 @@ READING = {
     *("stage_changes", "shadow", "shadow_picture"),
     *("watching", "webhooks", "group_example"),
     *("inbox", "waiting_samples", "unlike_samples", "waiting_original", "sent_before"),
+    "storage",
     *("folder", "database", "uploads", "open", "close", "empty_uploads"),  # the process's own housekeeping
 }
 URL = "https://hooks.example.org/cual"
@@ -116,6 +118,12 @@ class Commands:
     def remove_webhook(self) -> tuple[Callable[[Person], object], str]:
         agent, webhook = self.service.agent, self._webhook()
         return lambda p: self.workspace.remove_webhook(agent, webhook, p), "remove webhook"
+
+    def set_retention(self) -> tuple[Callable[[Person], object], str]:
+        return lambda p: self.workspace.set_retention(Rule(pools_days=30), p), "set retention"
+
+    def clean_up(self) -> tuple[Callable[[Person], object], str]:
+        return lambda p: self.workspace.clean_up(p), "clean up"
 
     def roll_back(self) -> tuple[Callable[[Person], object], str]:
         self.service.finish(self.over())

@@ -1,5 +1,7 @@
 """The database: transactions of both kinds, schema version and migrations, and its address."""
 
+import contextlib
+import sqlite3
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -53,6 +55,27 @@ def test_two_that_start_at_once_migrate_once(tmp_path: Path, database_url: str |
     assert not failures
     with Database(url).reading() as connection:
         assert versions(connection) == (newest(), [newest()])
+
+
+def test_who_opens_a_new_file_waits_for_another_who_does(tmp_path: Path) -> None:
+    """SQLite refuses at once, however long one would wait, while the file is not yet written as a log."""
+    file, failures = tmp_path / "test.sqlite3", list[BaseException]()
+    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("CREATE TABLE others (a)")
+        other.execute("BEGIN IMMEDIATE")
+
+        def start() -> None:
+            try:
+                migrate(Database(f"sqlite:///{file}"))
+            except BaseException as error:
+                failures.append(error)
+
+        thread = threading.Thread(target=start)
+        thread.start()
+        thread.join(0.5)
+        other.execute("ROLLBACK")
+        thread.join()
+    assert not failures
 
 
 def test_revisions_are_numbered_one_after_the_other() -> None:

@@ -28,7 +28,11 @@ ANYBODY, READER, ANNOTATOR, ADMIN = "anybody", Role.reader, Role.annotator, Role
 ROLES: dict[tuple[str, str], str] = {
     ("POST", "/api/sign-in"): ANYBODY,
     ("GET", "/health"): ANYBODY,
+    ("GET", "/live"): ANYBODY,
     ("GET", "/metrics"): ADMIN,
+    ("GET", "/api/storage"): ADMIN,
+    ("PUT", "/api/storage/retention"): ADMIN,
+    ("POST", "/api/storage/clean"): ADMIN,
     ("POST", "/api/sign-out"): READER,
     ("GET", "/api/me"): READER,
     ("GET", "/api/audit"): ADMIN,
@@ -904,7 +908,7 @@ def test_what_is_wrong_is_said_without_repeating_it(here: Site) -> None:
 # -- headers, logs, addresses ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", ["/api/agents", "/api/nothing", "/sign-in", "/health", "/metrics"])
+@pytest.mark.parametrize("path", ["/api/agents", "/api/nothing", "/sign-in", "/health", "/live", "/metrics"])
 def test_safe_headers_everywhere(here: Site, path: str) -> None:
     for client in (here.visitor(), here.bearer()):
         headers = client.get(path).headers

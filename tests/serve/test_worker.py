@@ -66,7 +66,8 @@ def test_a_worker_does_an_adaptation_from_a_process_of_its_own(service: Service)
             service.answer_round(adaptation)
         w.finish(adaptation, OPERATOR)
         until(lambda: w.adaptation(adaptation).state == "finished")
-        assert os.getpriority(os.PRIO_PROCESS, running.pid) == os.getpriority(os.PRIO_PROCESS, 0) + NICE
+        nice = min(19, os.getpriority(os.PRIO_PROCESS, 0) + NICE)  # there is nothing nicer than 19
+        assert os.getpriority(os.PRIO_PROCESS, running.pid) == nice
         running.send_signal(signal.SIGTERM)
         assert running.wait(180) == 0
     assert w.agent(service.agent).version == 1

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from cual.cli import (
     bench,
+    clean,
     data,
     demo,
     embed,
@@ -78,6 +79,7 @@ embed.add_to(app)
 demo.add_to(app)
 serve.add_to(app)
 invite.add_to(app)
+clean.add_to(app)
 watch.add_to(app)
 label_studio.add_to(app)
 app.add_typer(bench.app, name="bench")

@@ -162,7 +162,7 @@ def _run(
     owner = accounts.owner(_user()).id
     _, secret = accounts.new_token(owner, "sign-in", by=OPERATOR)
     address = f"{settings.url}/sign-in?token={secret}"
-    app = create_app(workspace, settings, worker.alive)
+    app = create_app(workspace, settings, worker.alive, worker.silent)
 
     def started() -> None:
         out.print(f"\n  {address}\n", highlight=False, markup=False, soft_wrap=True)

@@ -375,6 +375,19 @@ class Client(OfRollout, Repairs, Inbox, OfWatching):
         """Try again what a failed job was for; the new job."""
         return self.post(f"/api/jobs/{job}/retry", once=True)
 
+    def storage(self, **rule: int) -> dict[str, Any]:
+        """Bytes that are taken, and what would go by the rule that was set, or by ``pools_days, versions``."""
+        return self.get("/api/storage", params=rule)
+
+    def set_retention(self, pools_days: int | None = None, versions: int | None = None) -> dict[str, Any]:
+        """Say how long pools and retired versions are kept; None keeps all. `storage` says what would go."""
+        rule = {"pools_days": pools_days, "versions": versions}
+        return self._send("PUT", "/api/storage/retention", json=rule).json()
+
+    def clean_up(self) -> list[dict[str, Any]]:
+        """Let go at once what goes by the rule that was set; what went."""
+        return self.post("/api/storage/clean", once=True)
+
     def audit(self, **wanted: Any) -> list[dict[str, Any]]:
         """Who did what, the latest first: ``by, action, since, until, before, n`` as in ``GET /api/audit``."""
         return self.get("/api/audit", params=wanted)

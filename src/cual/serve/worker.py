@@ -34,6 +34,7 @@ def main(
         "--database", default=None, help="else CUAL_DATABASE, else the workspace's own SQLite file"
     )
     parser.add_argument("--parent", type=int, default=None, help="end when this process has ended")
+    parser.add_argument("--beat", type=int, default=None, help="a pipe to tell each second that all is well")
     parser.add_argument(
         "--patience",
         type=float,
@@ -53,6 +54,7 @@ def main(
         lambda: open_home(given.workspace, database),
         given.patience,
         given.parent,
+        given.beat,
     )
     with contextlib.suppress(OSError):
         os.nice(NICE)

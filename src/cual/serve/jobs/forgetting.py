@@ -147,7 +147,8 @@ class Forgetting:
         The latest first: what an adaptation started from is still as it was when its answers are read.
         """
         with self.home.database.reading() as connection:
-            wanted = sa.select(v.number).where(v.agent == self.row.agent, v.number != made)
+            kept = (v.agent == self.row.agent, v.number != made, v.stage != "discarded")
+            wanted = sa.select(v.number).where(*kept)
             numbers = list(connection.execute(wanted.order_by(v.number.desc())).scalars())
         rewritten, removed = list[int](), list[int]()
         for done, number in enumerate(numbers):

@@ -12,6 +12,7 @@ import logging
 import mmap
 import os
 import signal
+import struct
 import sys
 import threading
 import time
@@ -33,6 +34,12 @@ from cual.serve.storage.home import Home
 
 LOOK = 0.05
 """Seconds between looks at the runner."""
+BEAT = 1.0
+"""Seconds between two beats."""
+SILENT = 20.0
+"""Seconds after which a runner that has not beaten is not well; some computations let no thread run a while."""
+LONGEST_LOOK = 90.0
+"""Seconds that a look for a job may take: while the database is locked, it waits."""
 GRACE = 5.0
 """Seconds that a runner which is asked to end may take to give back its job."""
 _ASKED = (signal.SIGTERM, signal.SIGINT)
@@ -88,6 +95,43 @@ class Runner:
     slip: Slip
     ending: threading.Event
     """Set when it is to give back its job and go."""
+    pulse: "Pulse"
+
+
+class Pulse:
+    """When the runner last showed that it lives, in memory that keeper and runner share.
+
+    It does while it is at a job, as long as its threads run at all, and between jobs while it looks for one:
+    how long a job may go on without progress is decided elsewhere.
+    """
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, 8)
+        self._looked = time.monotonic()
+        self.beat()
+
+    def beat(self) -> None:
+        self._memory[:] = struct.pack("d", time.monotonic())
+
+    @property
+    def age(self) -> float:
+        return time.monotonic() - struct.unpack("d", self._memory[:])[0]
+
+    def look(self) -> None:
+        """The runner looks for a job."""
+        self._looked = time.monotonic()
+
+    def keep(self, slip: Slip) -> None:
+        """Beat from now on, in a thread of the runner."""
+        self.look()
+
+        def run() -> None:
+            while True:
+                if slip.read() is not None or time.monotonic() - self._looked < LONGEST_LOOK:
+                    self.beat()
+                time.sleep(BEAT)
+
+        threading.Thread(target=run, name="pulse", daemon=True).start()
 
 
 class Keeper:
@@ -103,11 +147,21 @@ class Keeper:
         Seconds in which a job must tell of progress.
     parent
         Process to end with.
+    beat
+        A pipe that gets a byte every second while keeper and runner are well.
     """
 
     def __init__(
-        self, run: Callable[[Runner], None], home: Callable[[], Home], patience: float, parent: int | None
+        self,
+        run: Callable[[Runner], None],
+        home: Callable[[], Home],
+        patience: float,
+        parent: int | None,
+        beat: int | None = None,
     ) -> None:
+        self._beat, self._beaten, self._pulse = beat, 0.0, Pulse()
+        if beat is not None:
+            os.set_blocking(beat, False)
         self._run, self._home, self._patience, self._parent = run, home, patience, parent
         self._parent_began = "" if parent is None else jobs.started(parent)
         if parent is not None and not self._parent_began:
@@ -143,6 +197,7 @@ class Keeper:
     def _forked(self) -> int:
         """Begin a runner; its number."""
         self._slip.write(None)
+        self._pulse.beat()
         signal.pthread_sigmask(signal.SIG_BLOCK, _ASKED)  # until it has handlers of its own
         keeper, runner = os.getpid(), os.fork()
         if runner == 0:
@@ -159,7 +214,8 @@ class Keeper:
             faulthandler.register(_WHERE_IT_IS, file=2)
             _die_with_parent()
             end_with(keeper)
-            runner = Runner(self._name, self._slip, threading.Event())
+            runner = Runner(self._name, self._slip, threading.Event(), self._pulse)
+            self._pulse.keep(self._slip)
             for number in _ASKED:
                 signal.signal(number, partial(_set, runner.ending))
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _ASKED)
@@ -178,6 +234,7 @@ class Keeper:
             ended, status = os.waitpid(runner, os.WNOHANG)
             if ended:
                 return status, stalled
+            self._tell()
             if self._asked and not ask_until:
                 ask_until = time.monotonic() + GRACE
                 os.kill(runner, signal.SIGTERM)
@@ -189,6 +246,14 @@ class Keeper:
                 time.sleep(LOOK)
                 os.kill(runner, signal.SIGKILL)
             time.sleep(LOOK)
+
+    def _tell(self) -> None:
+        """Let whoever started us know that all is well, if it is."""
+        now = time.monotonic()
+        if self._beat is not None and now - self._beaten >= BEAT and self._pulse.age < SILENT:
+            self._beaten = now
+            with suppress(OSError):  # nobody reads, or nobody is there any more
+                os.write(self._beat, b".")
 
     def _is_stalled(self) -> bool:
         doing = self._slip.read()

@@ -19,7 +19,7 @@ from cual.data.pool import Elsewhere
 from cual.errors import CualError, FolderInUse
 from cual.serve.jobs import founding, preparing, repairing, steps
 from cual.serve.jobs.keeping import Runner
-from cual.serve.rules import jobs, removing
+from cual.serve.rules import jobs, leftovers, removing, retention
 from cual.serve.rules.jobs import FOR_PEOPLE, LONG, Claim
 from cual.serve.rules.records import JobProgress
 from cual.serve.rules.workspace import Workspace
@@ -30,6 +30,8 @@ BEAT = 1.0
 """Seconds between heartbeats."""
 POLL = 0.1
 """Seconds between looks for a job when there is none."""
+CLEAN = 3600.0
+"""Seconds between looks for what may go."""
 LEAVING = 5.0
 """Seconds in which a job that was taken away, as by somebody who cancels it, must have stopped."""
 
@@ -66,6 +68,7 @@ class Worker:
         self._home, self._runner = workspace.home, runner
         self._name = jobs.identity() if runner is None else runner.name
         self._ending = threading.Event() if runner is None else runner.ending
+        self._cleaned = float("-inf")
 
     def end(self) -> None:
         """Begin no more jobs, and give back the one under way."""
@@ -94,6 +97,8 @@ class Worker:
             raise
         except (Exception, SystemExit) as error:
             self._failed(claim, error)
+        else:
+            self._tidy(claim)
         self._note(None)
         return True
 
@@ -105,13 +110,27 @@ class Worker:
     def run_forever(self) -> None:
         """Do jobs as they come, until the end."""
         while not self._ending.is_set():
+            if self._runner is not None:
+                self._runner.pulse.look()
             try:
                 pause = 0.0 if self.run_once() else POLL
+                if pause:
+                    self._clean()
             except SQLAlchemyError as error:
                 log.error("the database does not answer: %s", type(error).__name__)
                 pause = BEAT
             if pause:
                 self._ending.wait(pause)
+
+    def _clean(self) -> None:
+        """Let go what the rule says, now and then, while there is nothing else to do."""
+        if time.monotonic() - self._cleaned < CLEAN:
+            return
+        self._cleaned = time.monotonic()
+        try:
+            retention.by_itself(self._home)
+        except (CualError, OSError) as error:
+            log.warning("what is not needed any more could not be removed: %s", error)
 
     def _reporter(self, claim: Claim, heart: "_Heart") -> Progress:
         looked = time.monotonic()
@@ -143,7 +162,10 @@ class Worker:
         self._tidy(claim)
 
     def _tidy(self, claim: Claim) -> None:
+        """Remove what was written for something that is over, or was deleted meanwhile."""
         removing.forget(self._home, claim)
+        if claim.adaptation is not None:
+            leftovers.tidy(self._home, claim.adaptation)
 
     def _failed(self, claim: Claim, error: Exception | SystemExit) -> None:
         expected = isinstance(error, CualError)

@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 _LOCK, _WHERE = ".serving.lock", ".serving.json"  # hidden: a folder with nothing else in it is still new
 _END_SECONDS = 10
 """How long requests and the worker may take to end."""
+_STARTING, _SILENT = 60.0, 10.0
+"""Seconds in which a worker must give its first sign of life, and each further one."""
 _LONG_LIFE, _LONGEST_PAUSE = 30.0, 30.0
 _PORTS_TRIED = 50
 
@@ -61,6 +63,7 @@ class Worker:
         # not on the command line, where everybody on this machine could read a password
         self._environment = {**os.environ, **({} if database is None else {"CUAL_DATABASE": database})}
         self._process: subprocess.Popen[bytes] | None = None
+        self._quiet_until = 0.0
         self._ending = threading.Event()
         self._lock = threading.Lock()
         """Held while a worker is begun: none may be begun behind the back of `end`."""
@@ -72,6 +75,10 @@ class Worker:
 
     def alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
+
+    def silent(self) -> bool:
+        """Whether it is there but gives no sign of life, as one that was stopped or hangs."""
+        return self.alive() and time.monotonic() > self._quiet_until
 
     @property
     def pid(self) -> int | None:
@@ -94,9 +101,29 @@ class Worker:
 
     def _begin(self) -> subprocess.Popen[bytes]:
         # Of a group of its own: Ctrl-C in a terminal is for us, and we tell the worker.
-        return subprocess.Popen(
-            self._command, env=self._environment, stdin=subprocess.DEVNULL, start_new_session=True
-        )
+        listening, beat = os.pipe()
+        try:
+            process = subprocess.Popen(
+                [*self._command, "--beat", str(beat)],
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                pass_fds=(beat,),
+            )
+        except BaseException:
+            os.close(listening)
+            raise
+        finally:
+            os.close(beat)
+        self._quiet_until = time.monotonic() + _STARTING
+        threading.Thread(target=self._listen, args=(listening,), name="beats", daemon=True).start()
+        return process
+
+    def _listen(self, beats: int) -> None:
+        """Note each sign of life of one worker, until it has ended."""
+        with open(beats, "rb", buffering=0) as pipe:
+            while pipe.read(4096):
+                self._quiet_until = time.monotonic() + _SILENT
 
     def _keep(self) -> None:
         pause = 0.1

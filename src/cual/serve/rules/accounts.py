@@ -7,13 +7,14 @@ something is named as `by`.
 import hmac
 import threading
 import time
+from contextlib import suppress
 from datetime import timedelta
 from itertools import chain, count
 from typing import Any, Literal
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import Update, func, insert, select, update
 from sqlalchemy.engine import Connection
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import IntegrityError, OperationalError
 
 from cual.errors import BadOption, Conflict, NotAllowed, NotFound
 from cual.serve.rules import audit
@@ -46,6 +47,7 @@ LIFETIMES: dict[TokenKind, timedelta] = {"sign-in": timedelta(days=1), "api": ti
 LONGEST = timedelta(days=366)
 _REMEMBER = 5.0  # seconds; what other processes change (an invitation, a restored database) is seen after that
 _SEEN_EVERY = timedelta(minutes=1)
+_NOTE_SECONDS = 0.1
 
 
 class Accounts:
@@ -243,8 +245,7 @@ class Accounts:
         if row is None or not hmac.compare_digest(row["hash"], mark):
             return None
         if at - row["seen_at"] > _SEEN_EVERY:
-            with self._database.writing() as connection:
-                connection.execute(update(sessions).where(sessions.c.hash == mark).values(seen_at=at))
+            self._note(update(sessions).where(sessions.c.hash == mark).values(seen_at=at))
         visitor = Visitor(person_from(row), row["session"], csrf_for(secret))
         return self._remember(f"cookie {mark}", visitor, era)
 
@@ -259,9 +260,13 @@ class Accounts:
         if row is None or not hmac.compare_digest(row["hash"], mark):
             return None
         if row["used_at"] is None or at - row["used_at"] > _SEEN_EVERY:
-            with self._database.writing() as connection:
-                connection.execute(update(tokens).where(mine).values(used_at=at))
+            self._note(update(tokens).where(mine).values(used_at=at))
         return self._remember(f"token {mark}", Visitor(person_from(row), None, None), era)
+
+    def _note(self, seen: Update) -> None:
+        """Write down that somebody was here, if it can be done at once: who only reads waits for no writer."""
+        with suppress(OperationalError), self._database.writing(patience=_NOTE_SECONDS) as connection:
+            connection.execute(seen)
 
     # -- what was looked up a moment ago -----------------------------------------------------------------------
 

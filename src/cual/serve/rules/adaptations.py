@@ -16,7 +16,7 @@ from cual.data.labels import made_up
 from cual.errors import AlreadyFinished, BadFeatures, Conflict, LabelsMissing, TooFewSamples, WrongEncoder
 from cual.loop import events as loop_events
 from cual.loop.budget import check_overlap, count_labels
-from cual.serve.rules import agents, audit, jobs, stages, standing
+from cual.serve.rules import agents, audit, clock, jobs, stages, standing
 from cual.serve.rules.checks import needs
 from cual.serve.rules.records import AdaptationRecord, MergeRecord, Person, Role
 from cual.serve.storage import events
@@ -275,7 +275,9 @@ def _doing(job: Row[Any] | None) -> Literal["", "advance", "finish", "pause"]:
         return ""
     if job.kind == "finish":
         return "finish"
-    return "pause" if job.state == "waiting" and job.not_before > db.now() else "advance"
+    now = db.now()
+    waits = job.state == "waiting" and job.not_before > now and not clock.was_set_back(job.created_at, now)
+    return "pause" if waits else "advance"
 
 
 def _merges(kept: list[dict[str, Any]], named: set[Label]) -> list[MergeRecord]:

@@ -2,14 +2,15 @@
 
 from pathlib import Path
 
-from cual.serve.rules import agents, founding, pace, removing
+from cual.serve.rules import agents, founding, pace, removing, retention
 from cual.serve.rules.records import AgentRecord, DependentsRecord, Person, PoolRecord
+from cual.serve.rules.retention import Going, Rule, StorageRecord
 from cual.serve.rules.sources import TableColumns
 from cual.serve.storage.home import Home
 
 
 class OfInventory:
-    """Agents made of labelled data; agents and pools renamed and deleted."""
+    """Agents made of labelled data; agents and pools renamed and deleted, by hand or by a rule."""
 
     home: Home
 
@@ -76,3 +77,15 @@ class OfInventory:
     def delete_pool(self, pool: int, person: Person) -> None:
         """Remove a pool's files; answers stay. `Conflict` while an adaptation is under way on it."""
         removing.delete_pool(self.home, pool, person)
+
+    def storage(self, person: Person, rule: Rule | None = None) -> StorageRecord:
+        """What the workspace takes, and what would go by a rule, by default the one that was set."""
+        return retention.look(self.home, person, rule)
+
+    def set_retention(self, rule: Rule, person: Person) -> Rule:
+        """Say how long pools and versions are kept that nobody needs any more; a worker looks once an hour."""
+        return retention.set_rule(self.home, rule, person)
+
+    def clean_up(self, person: Person, rule: Rule | None = None) -> list[Going]:
+        """Let go at once what `storage` says would go; what went."""
+        return retention.clean_up(self.home, person, rule)

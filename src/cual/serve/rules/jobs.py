@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
 from cual.errors import Conflict
-from cual.serve.rules import audit, crashes
+from cual.serve.rules import audit, clock, crashes
 from cual.serve.rules.checks import needs
 from cual.serve.rules.crashes import Crash
 from cual.serve.rules.messages import without_paths
@@ -94,7 +94,9 @@ def cancel(connection: Connection, adaptation: int, running: bool = False) -> bo
 def claim(home: Home, worker: str, kinds: tuple[str, ...] = (*FOR_PEOPLE, *LONG)) -> Claim | None:
     """Take on the next job that is due; of an adaptation first, for people wait for those."""
     j = db.jobs.c
-    due = sa.and_(j.state == "waiting", j.not_before <= db.now(), j.kind.in_(kinds))
+    now = db.now()
+    waited = sa.or_(j.not_before <= now, clock.set_back(j.created_at, now), clock.set_back(j.heartbeat, now))
+    due = sa.and_(j.state == "waiting", waited, j.kind.in_(kinds))
     running = sa.and_(j.state == "running", j.kind.in_(kinds))
     order = (j.crashes, j.kind.in_(LONG), j.id)
     with (
@@ -269,7 +271,7 @@ def identity() -> str:
 
 def _abandoned(row: Row[Any]) -> bool:
     """Whether the worker of a running job is gone."""
-    if row.heartbeat is None or db.now() - row.heartbeat > STALE:
+    if row.heartbeat is None or abs(db.now() - row.heartbeat) > STALE:  # ahead: not since a clock was set back
         return True
     host, pid, began = str(row.worker).rsplit(" ", 2)
     return host == socket.gethostname() and started(int(pid)) != began

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from cual.loop import events as loop_events
-from cual.serve.rules import adaptations, audit, gold
+from cual.serve.rules import adaptations, audit, clock, gold
 from cual.serve.rules.checks import needs
 from cual.serve.rules.questions import asked, records
 from cual.serve.rules.records import Person, QuestionRecord, Role
@@ -35,7 +35,9 @@ def lend(home: Home, adaptation: int, person: Person, n: int) -> list[QuestionRe
         moment = db.now()
         passed = sa.exists().where(db.passes.c.question == q.id, db.passes.c.person == person.id)
         mine = sa.exists().where(loan.question == q.id, loan.person == person.id)
-        others = (loan.question == q.id, loan.person != person.id, loan.until > moment)
+        # none is lent for longer than that: if it seems so, a clock was set back since
+        latest = moment + timedelta(seconds=home.lend_seconds) + clock.SKEW
+        others = (loan.question == q.id, loan.person != person.id, loan.until.between(moment, latest))
         free = sa.select(sa.func.count()).where(*others).scalar_subquery() < q.missing
         here = [q.adaptation == adaptation, q.round == task.round, sa.not_(q.answered), free]
         if task.overlap > 1:

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 
 from cual.agent import Agent
-from cual.serve.rules import adaptations, agents, raising, stages
+from cual.serve.rules import adaptations, agents, leftovers, raising, stages
 from cual.serve.rules.records import AdaptationRecord, Person
 from cual.serve.storage.home import Home
 
@@ -63,7 +63,9 @@ class OfAdaptations:
 
     def drop(self, adaptation: int, person: Person) -> AdaptationRecord:
         """Give it up."""
-        return adaptations.drop(self.home, adaptation, person)
+        dropped = adaptations.drop(self.home, adaptation, person)
+        leftovers.tidy(self.home, adaptation)
+        return dropped
 
     def retry(self, adaptation: int, person: Person) -> AdaptationRecord:
         """Try again after a failure."""

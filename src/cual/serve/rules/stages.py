@@ -103,7 +103,7 @@ def roll_back(
             _check_live(row, live)
         if stage in ("candidate", "discarded"):
             advice = "promote it" if stage == "candidate" else "its file is gone"
-            raise Conflict(f"version {version} was never live, it is {stage}: {advice}")
+            raise Conflict(f"version {version} is {stage}: {advice}")
         if stage != "live":
             agents.make_live(connection, agent, version)
             details = {"version": version, "before": row.current} | ({"why": reason} if reason else {})
@@ -129,6 +129,22 @@ def discard(home: Home, agent: int, version: int, why: str, person: Person) -> A
         audit.write(connection, person, "discard", "agent", agent, **details)
     _remove_files(home, agent)
     return agents.one(home, agent)
+
+
+def let_go(home: Home, agent: int, version: int, why: str, person: Person) -> None:
+    """Remove the file of a version that was live before, so that nobody can roll back to it; its row stays."""
+    needs(person, Role.admin)
+    with home.database.writing() as connection:
+        row = _locked(connection, agent)
+        stage = _stage(connection, row, version)
+        if stage != "retired":
+            raise Conflict(f"version {version} is {stage}, and only retired ones are let go")
+        _check_unused(connection, agent, version)
+        mine = sa.update(db.versions).where(v.agent == agent, v.number == version)
+        connection.execute(mine.values(stage="discarded"))
+        details = {"version": version, "before": row.current, "why": why}
+        audit.write(connection, person, "discard", "agent", agent, **details)
+    _remove_files(home, agent)
 
 
 def changes(home: Home, agent: int) -> list[StageRecord]:

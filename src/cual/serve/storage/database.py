@@ -1,13 +1,12 @@
 """Connections to the database of a workspace, SQLite and PostgreSQL alike. Its schema is in `migrations`.
 
 Writers that belong together lock the adaptation's row first; on SQLite a writing transaction has the whole
-database to itself. The tables are in `tables`.
+database to itself. Who goes first among the threads of a process is in `turns`, the tables are in `tables`.
 """
 
-import threading
-from collections import deque
+import time
 from collections.abc import Generator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,9 +14,15 @@ from sqlalchemy import Connection, Engine, event
 from sqlalchemy.exc import ArgumentError
 
 from cual.errors import BadOption
+from cual.serve.storage.turns import Busy, Turns
 
-BUSY_SECONDS = 60
-"""How long a writer waits for another one on SQLite before it gives up."""
+__all__ = ["PATIENCE", "Busy", "Database", "as_url"]
+
+PATIENCE = 60.0
+"""Seconds that a transaction waits for another one before it gives up, where nobody waits for it."""
+CONNECT_SECONDS = 5
+WRITERS = 24
+"""Threads of a process that write to PostgreSQL at a time; on SQLite it is one."""
 
 
 class Database:
@@ -26,12 +31,20 @@ class Database:
     def __init__(self, url: str) -> None:
         self.url = as_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
-        self._engine = _engine(self.url)
+        self.patience = PATIENCE
+        self._engine = self._sqlite() if self.is_sqlite else self._postgres()
         self._writer = self._engine.execution_options(cual_writes=True)
         self._reader = self._engine
         if not self.is_sqlite:
             self._reader = self._engine.execution_options(isolation_level="REPEATABLE READ")
-        self._turn = _Turns() if self.is_sqlite else nullcontext()
+        self._turns = Turns(1 if self.is_sqlite else WRITERS)
+
+    def hurry(self, patience: float) -> None:
+        """Wait for others no longer than so many seconds: people wait for the answer, and each waiting thread
+        is one that answers nobody. For the web process."""
+        self.patience = patience
+        self._turns.hurry()
+        self._engine.dispose()  # connections to PostgreSQL learn it when they begin
 
     @contextmanager
     def reading(self) -> Generator[Connection]:
@@ -40,14 +53,18 @@ class Database:
             yield connection
 
     @contextmanager
-    def writing(self) -> Generator[Connection]:
+    def writing(self, patience: float | None = None) -> Generator[Connection]:
         """A transaction that is committed at the end of the block, or not at all.
 
         On SQLite the threads of a process take turns, first come first served: its own way of waiting is to
-        sleep and look again, and then whoever is lucky goes first.
+        sleep and look again, and then whoever is lucky goes first. `Busy`, or another `OperationalError`, where
+        the turn does not come within `patience`, by default the database's.
         """
-        with self._turn, self._writer.begin() as connection:
-            yield connection
+        deadline = time.monotonic() + (self.patience if patience is None else patience)
+        with self._turns.taken(deadline), self._writer.connect() as connection:
+            connection.execution_options(cual_deadline=deadline)
+            with connection.begin():
+                yield connection
 
     @contextmanager
     def rebuilding(self) -> Generator[Connection]:
@@ -60,7 +77,7 @@ class Database:
             with self.writing() as connection:
                 yield connection
             return
-        with self._turn, self._writer.connect() as connection:
+        with self._turns.taken(time.monotonic() + self.patience), self._writer.connect() as connection:
             pragmas = connection.connection.cursor()
             pragmas.execute("PRAGMA foreign_keys=OFF")
             try:
@@ -73,31 +90,72 @@ class Database:
     def close(self) -> None:
         self._engine.dispose()
 
+    # -- what connections begin with ---------------------------------------------------------------------------
+    # Errors get into the log, so they do not repeat what was to be written (`hide_parameters`).
 
-class _Turns:
-    """A lock that is given to those who wait for it in the order in which they came."""
+    def _postgres(self) -> Engine:
+        engine = sa.create_engine(
+            self.url, hide_parameters=True, pool_pre_ping=True, pool_size=10, max_overflow=30
+        )
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._taken = False
-        self._waiting: deque[threading.Lock] = deque()
+        def connecting(_dialect: Any, _record: Any, _arguments: Any, named: dict[str, Any]) -> None:
+            waits = f"-c lock_timeout={round(1000 * self.patience)}"
+            named["options"] = f"{named['options']} {waits}" if named.get("options") else waits
+            named.setdefault("connect_timeout", CONNECT_SECONDS)
 
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._taken:
-                self._taken = True
+        event.listen(engine, "do_connect", connecting)
+        return engine
+
+    def _sqlite(self) -> Engine:
+        engine = sa.create_engine(
+            self.url,
+            hide_parameters=True,
+            pool_size=64,
+            max_overflow=64,
+            connect_args={"check_same_thread": False},
+        )
+
+        def connected(connection: Any, _record: Any) -> None:
+            connection.isolation_level = None  # transactions begin when we say so, not when the driver thinks
+            cursor = connection.cursor()
+            cursor.execute(_busy_timeout(self.patience))
+            _use_wal(cursor, time.monotonic() + self.patience)
+            for pragma in ("synchronous=FULL", "foreign_keys=ON"):
+                cursor.execute(f"PRAGMA {pragma}")
+            cursor.close()
+
+        def begun(connection: Connection) -> None:
+            # A transaction that read first and writes later would fail if another one wrote in between.
+            options = connection.get_execution_options()
+            deadline = options.get("cual_deadline")
+            left = self.patience if deadline is None else max(0.0, deadline - time.monotonic())
+            connection.exec_driver_sql(_busy_timeout(left))
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("cual_writes") else "BEGIN")
+
+        event.listen(engine, "connect", connected)
+        event.listen(engine, "begin", begun)
+        return engine
+
+
+def _busy_timeout(seconds: float) -> str:
+    return f"PRAGMA busy_timeout={round(1000 * seconds)}"
+
+
+def _use_wal(cursor: Any, deadline: float) -> None:
+    """Have the file written as a log, which it remembers. Of several that open a new one at once, SQLite lets
+    one do that and refuses the others at once, however long they would wait: they look again."""
+    import sqlite3
+
+    while True:
+        try:
+            if cursor.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
                 return
-            mine = threading.Lock()
-            mine.acquire()
-            self._waiting.append(mine)
-        mine.acquire()  # whoever leaves lets the next one in
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            if self._waiting:
-                self._waiting.popleft().release()
-            else:
-                self._taken = False
+            cursor.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
 
 
 def as_url(url: str) -> sa.URL:
@@ -115,27 +173,3 @@ def as_url(url: str) -> sa.URL:
     if read.get_backend_name() not in ("postgresql", "sqlite"):
         raise BadOption(f"--database takes sqlite:/// or postgresql://, not {read.drivername}://")
     return read
-
-
-def _engine(url: sa.URL) -> Engine:
-    """Errors get into the log, so they do not repeat what was to be written (`hide_parameters`)."""
-    if url.get_backend_name() != "sqlite":
-        return sa.create_engine(url, hide_parameters=True, pool_pre_ping=True, pool_size=10, max_overflow=30)
-    arguments = {"timeout": BUSY_SECONDS, "check_same_thread": False}
-    engine = sa.create_engine(url, hide_parameters=True, pool_size=64, max_overflow=64, connect_args=arguments)
-
-    def connected(connection: Any, _record: Any) -> None:
-        connection.isolation_level = None  # transactions begin when we say so, not when the driver thinks
-        cursor = connection.cursor()
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
-            cursor.execute(f"PRAGMA {pragma}")
-        cursor.close()
-
-    def begun(connection: Connection) -> None:
-        # A transaction that read first and writes later would fail if another one wrote in between.
-        writes = connection.get_execution_options().get("cual_writes")
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-    event.listen(engine, "connect", connected)
-    event.listen(engine, "begin", begun)
-    return engine

@@ -532,4 +532,14 @@ deliveries = sa.Table(
     _made(),
     sqlite_autoincrement=True,
 )
+retention = sa.Table(  # the last row holds; none: everything is kept
+    "retention",
+    metadata,
+    _key(),
+    Column("pools_days", Integer),
+    Column("versions", Integer),
+    Column("person", ForeignKey("people.id")),  # who said so; none: the operator
+    _made(),
+    sqlite_autoincrement=True,
+)
 schema = sa.Table("cual_schema", metadata, Column("version", Integer, nullable=False))

@@ -33,6 +33,7 @@ from cual.serve.web.api import (
     repairs,
     rollout,
     sessions,
+    storage,
     teamwork,
     watching,
 )
@@ -42,6 +43,7 @@ from cual.serve.web.predictions.encoding import Encodings
 from cual.serve.web.predictions.places import Places
 from cual.serve.web.predictions.predicting import Predictor, Shape
 from cual.serve.web.predictions.shadow import Shadow
+from cual.serve.web.readiness import Readiness
 from cual.serve.web.security.attempts import Attempts
 from cual.serve.web.security.headers import SafeHeaders
 from cual.serve.web.security.middleware import BodyLimit, Gate, cookie_names
@@ -56,7 +58,10 @@ _TEACH = re.compile(r"/api/agents/\d+/teach")
 
 
 def create_app(
-    workspace: Workspace, settings: Settings | None = None, worker_alive: Callable[[], bool] = lambda: True
+    workspace: Workspace,
+    settings: Settings | None = None,
+    worker_alive: Callable[[], bool] = lambda: True,
+    worker_silent: Callable[[], bool] = lambda: False,
 ) -> FastAPI:
     """The application for one workspace.
 
@@ -64,13 +69,17 @@ def create_app(
     ----------
     worker_alive
         Whether the worker process lives, for `/health` and `/metrics`.
+    worker_silent
+        Whether it lives but gives no sign of that.
     """
     settings = settings or Settings()
-    metrics = Metrics(workspace.database, worker_alive)
+    workspace.database.hurry(settings.limits.database_seconds)
+    metrics = Metrics(workspace.home, lambda: worker_alive() and not worker_silent())
 
     def computed(rows: int) -> None:
-        metrics.predicted.inc(rows)
-        metrics.batches.inc()
+        if rows:
+            metrics.predicted.inc(rows)
+            metrics.batches.inc()
 
     def look() -> None:
         proposing.look(workspace.home, workspace.load_agent, workspace.close_inbox, db.now())
@@ -120,7 +129,9 @@ def create_app(
     app.state.encodings, app.state.shadow = encodings, shadow
     app.state.gathering, app.state.delivering, app.state.thumbnails = gathering, delivering, thumbnails
     app.state.exports = exports.UnderWay()
-    app.state.worker_alive = worker_alive
+    app.state.worker_alive, app.state.worker_silent = worker_alive, worker_silent
+    app.state.readiness = Readiness(workspace.home, lambda: app.state.predictor)
+    app.state.background = (gathering.background, delivering.background)
     add_error_handlers(app)
     # the busiest first
     parts = (
@@ -136,7 +147,7 @@ def create_app(
         people,
         audit,
     )
-    for part in (*parts, repairs, teamwork, rollout, watching, operations):
+    for part in (*parts, repairs, teamwork, rollout, watching, storage, operations):
         app.include_router(part.router)
     app.add_api_route("/api/{path:path}", _no_such_route, methods=list(_METHODS), include_in_schema=False)
     if settings.pages:
@@ -206,7 +217,7 @@ def _described(app: FastAPI) -> dict[str, Any]:
             for code, answer in operation["responses"].items():
                 if code >= "400":  # errors are JSON also where the answer is not, which FastAPI does not know
                     answer["content"] = {"application/json": next(iter(answer["content"].values()))}
-        for path, method in (("/api/sign-in", "post"), ("/health", "get")):
+        for path, method in (("/api/sign-in", "post"), ("/health", "get"), ("/live", "get")):
             description["paths"][path][method]["security"] = []
         app.openapi_schema = description
     return app.openapi_schema

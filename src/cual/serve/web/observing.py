@@ -3,6 +3,7 @@
 import itertools
 import logging
 import secrets
+import shutil
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -18,6 +19,7 @@ from cual.loop.events import ANSWERS
 from cual.serve.rules.secrets import Visitor
 from cual.serve.storage import tables as db
 from cual.serve.storage.database import Database
+from cual.serve.storage.home import Home
 from cual.serve.web.security.middleware import CLIENT
 from cual.serve.web.security.visitors import VISITOR
 from cual.serve.web.watching.measuring import MOST_AGENTS, OTHERS, Watched
@@ -31,7 +33,7 @@ _SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 class Metrics:
     """Counters of one running service; no two share theirs."""
 
-    def __init__(self, database: Database, worker_alive: Callable[[], bool]) -> None:
+    def __init__(self, home: Home, worker_alive: Callable[[], bool]) -> None:
         self._registry = CollectorRegistry()
         labels = ("method", "route", "status")
         self.requests = Counter("cual_requests", "Requests answered.", labels, registry=self._registry)
@@ -62,8 +64,9 @@ class Metrics:
             )
         ]
         self._agents: set[str] = set()
-        self._registry.register(_Counts(database, worker_alive))
-        self._registry.register(Watched(database))
+        self._registry.register(_Room(home))
+        self._registry.register(_Counts(home.database, worker_alive))
+        self._registry.register(Watched(home.database))
 
     def judged(self, agent: int, seen: int, unlike: int, unsure: int) -> None:
         """Count what an agent's samples were judged to be."""
@@ -80,6 +83,21 @@ class Metrics:
         return generate_latest(self._registry)
 
 
+class _Room(Collector):
+    """How much room is left for files."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        room = shutil.disk_usage(self._home.folder)
+        yield GaugeMetricFamily("cual_disk_free_bytes", "Free where the workspace lies.", float(room.free))
+        yield GaugeMetricFamily("cual_disk_bytes", "Size of where the workspace lies.", float(room.total))
+
+
 class _Counts(Collector):
     """What the database knows, counted when it is asked for."""
 
@@ -91,7 +109,9 @@ class _Counts(Collector):
         return ()
 
     def collect(self) -> Iterable[Metric]:
-        yield GaugeMetricFamily("cual_worker_alive", "1 while the worker runs.", float(self._worker_alive()))
+        yield GaugeMetricFamily(
+            "cual_worker_alive", "1 while the worker runs and says so.", float(self._worker_alive())
+        )
         q, a = db.questions.c, db.adaptations.c
         waiting = sa.select(sa.func.count()).select_from(
             db.questions.join(db.adaptations, q.adaptation == a.id)
@@ -161,5 +181,5 @@ class Observe:
             "person": None if visitor is None else visitor.person.id,
             "client": scope.get(CLIENT),
         }
-        quiet = status < 400 and scope["path"].startswith(("/_nicegui", "/health", "/metrics"))
+        quiet = status < 400 and scope["path"].startswith(("/_nicegui", "/health", "/live", "/metrics"))
         REQUESTS.log(10 if quiet else 20, "request", extra={"fields": fields})

@@ -45,6 +45,8 @@ class Limits:
     files: int = 100_000
     unpacked: int = 8192 * MIB
     """Arrays of one .npz file, unpacked."""
+    database_seconds: float = 5.0
+    """That a request waits for whoever locks the database before it is answered 503."""
 
 
 @dataclass(frozen=True)

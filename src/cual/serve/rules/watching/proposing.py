@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Row
 
 from cual.agent import Agent
 from cual.errors import BadOption, Conflict, CualError, NotAllowed
-from cual.serve.rules import adaptations, agents, audit
+from cual.serve.rules import adaptations, agents, audit, clock
 from cual.serve.rules.checks import needs
 from cual.serve.rules.inbox import reading
 from cual.serve.rules.records import Person, PoolRecord, Role
@@ -42,19 +42,20 @@ def look(home: Home, load: Load, close: Close, now: datetime, pause: timedelta =
         rows = connection.execute(_agents()).all()
     for row in rows:
         try:
-            if _is_due(row.unlike_groups, *waiting.get(row.id, (0, 0)), now - pause):
+            if _is_due(row.unlike_groups, *waiting.get(row.id, (0, 0)), now, pause):
                 _regroup(home, load, row, now)
             _carry_on(home, load, close, row.id)
         except CualError as error:
             log.warning("agent %d: what waits cannot be looked at: %s", row.id, error)
 
 
-def _is_due(before: dict[str, Any] | None, waiting: int, last: int, since: datetime) -> bool:
-    """Whether other samples wait than when somebody looked, and that was before `since`."""
+def _is_due(before: dict[str, Any] | None, waiting: int, last: int, now: datetime, pause: timedelta) -> bool:
+    """Whether other samples wait than when somebody looked, and that was a pause ago."""
     if before is None:
         return waiting > 0
     changed = (waiting, last) != (before["waiting"], before["last"])
-    return changed and datetime.fromisoformat(before["at"]) <= since
+    looked = datetime.fromisoformat(before["at"])
+    return changed and (looked <= now - pause or clock.was_set_back(looked, now))
 
 
 def _agents() -> sa.Select[Any]:

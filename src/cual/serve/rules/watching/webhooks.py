@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
 from cual.errors import BadOption, Conflict, NotFound
-from cual.serve.rules import agents, audit
+from cual.serve.rules import agents, audit, clock
 from cual.serve.rules.checks import needs
 from cual.serve.rules.records import Person, Role
 from cual.serve.rules.watching import keeping
@@ -142,7 +142,7 @@ def _make_room(connection: Connection, webhook: int) -> None:
 
 def due(home: Home, now: datetime, most: int = 20) -> list[Due]:
     """Deliveries that are to be made now, the oldest first: of each webhook one, so that all take turns."""
-    first = sa.select(sa.func.min(d.id)).where(d.next_at.is_not(None), d.next_at <= now).group_by(d.webhook)
+    first = sa.select(sa.func.min(d.id)).where(d.next_at.is_not(None), _waited(now)).group_by(d.webhook)
     wanted = (
         sa.select(d.id, w.url, w.secret, d.event, d.body, d.attempts)
         .join_from(db.deliveries, db.webhooks, d.webhook == w.id)
@@ -151,6 +151,13 @@ def due(home: Home, now: datetime, most: int = 20) -> list[Due]:
     )
     with home.database.reading() as connection:
         return [Due(*row) for row in connection.execute(wanted.limit(most))]
+
+
+def _waited(now: datetime) -> sa.ColumnElement[bool]:
+    """Whether the pause of a delivery is over, or is longer than it ever was: then a clock was set back."""
+    at = sa.type_coerce(d.next_at, sa.Double)
+    pause = sa.case(dict(enumerate((0, *PAUSES))), value=d.attempts, else_=PAUSES[-1])
+    return sa.or_(d.next_at <= now, at > (now + clock.SKEW).timestamp() + pause)
 
 
 def made(home: Home, delivery: int, now: datetime) -> None:

@@ -47,6 +47,7 @@ def migrate(database: Database, to: int | None = None) -> int:
     target = newest() if to is None else to
     with database.rebuilding() as connection:
         if not database.is_sqlite:
+            connection.exec_driver_sql("SET LOCAL lock_timeout = 0")  # whoever is at it may take long
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
         number = readable(connection)
         if number is None or number < target:

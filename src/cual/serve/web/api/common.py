@@ -1,5 +1,6 @@
 """What the routes share: who may call them, ids, names, and how errors look."""
 
+import errno
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ from cual.serve.rules.checks import check_name
 from cual.serve.rules.records import Person, Role
 from cual.serve.rules.workspace import Workspace
 from cual.serve.web.predictions.predicting import Predictor
-from cual.serve.web.security.middleware import refusal
+from cual.serve.web.security.middleware import no_database, refusal
 from cual.serve.web.security.visitors import allowed, person_of
 from cual.serve.web.settings import Settings
 
@@ -137,6 +138,7 @@ def problems(*more: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _STATUS: tuple[tuple[tuple[type[CualError], ...], int], ...] = (
     ((NotFound, UnknownClass, UnknownName, UnknownQuery, UnknownSample), 404),
     ((NotAllowed,), 403),
@@ -162,6 +164,7 @@ def add_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(OperationalError, _no_database)
     app.add_exception_handler(TimeoutError, _no_database)
+    app.add_exception_handler(OSError, _no_room)
     app.add_exception_handler(Exception, _unexpected)
 
 
@@ -186,7 +189,17 @@ async def _invalid(request: Request, error: Exception) -> Response:
 
 async def _no_database(request: Request, error: Exception) -> Response:
     logging.getLogger(__name__).error("database: %s", error)
-    return refusal(503, "NoDatabase", "the database does not answer; try again", {"Retry-After": "1"})
+    return no_database()
+
+
+async def _no_room(request: Request, error: Exception) -> Response:
+    """A disk that is full, or on which nobody may write: of that people should hear, and come back later."""
+    if cast(OSError, error).errno not in _FULL:
+        raise error
+    logging.getLogger(__name__).error("files: %s", error)
+    return refusal(
+        503, "NoRoom", "there is no room for files here; make some, then try again", {"Retry-After": "60"}
+    )
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:

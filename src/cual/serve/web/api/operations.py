@@ -1,5 +1,6 @@
 """For whoever runs the service: health, metrics, jobs, backup, and the API's own description."""
 
+import asyncio
 import os
 import uuid
 from collections.abc import Iterator
@@ -7,16 +8,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import IO, Any, Literal
 
-import sqlalchemy as sa
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 
 import cual
 from cual.serve.rules.records import JobRecord, Role
-from cual.serve.rules.workspace import Workspace
 from cual.serve.web.api.common import Admin, Id, InPredictor, InSettings, InWorkspace, Reader, problems
 from cual.serve.web.observing import Metrics
 from cual.serve.web.predictions.encoding import Encodings
+from cual.serve.web.readiness import Readiness
 from cual.serve.web.security.middleware import CLIENT
 from cual.serve.web.security.visitors import allowed, person_of
 from cual.serve.web.settings import is_loopback
@@ -31,12 +31,31 @@ class Health:
 
     status: Literal["ok", "failing"]
     database: Literal["ok", "failing"]
-    worker: Literal["alive", "dead"]
+    worker: Literal["alive", "stalled", "dead"]
+    """Stalled: it is there, but gives no sign of life."""
     version: str
     predictions: Literal["failing"] | None = None
     """Only there while they are not computed."""
     encoder: Literal["failing"] | None = None
     """Only there while the process that encodes pictures and texts has died and is not replaced."""
+    writes: Literal["failing"] | None = None
+    """Only there while nothing can be written, to the database or to the workspace's folder."""
+    background: list[str] | None = None
+    """Only there while something has ended that should always run: what it does."""
+
+
+@dataclass(frozen=True)
+class Life:
+    """That the process answers, and nothing more."""
+
+    status: Literal["ok"]
+    version: str
+
+
+@router.get("/live")
+async def live() -> Life:
+    """Whether the process answers: nothing is tried, nobody is waited for. For who restarts what hangs."""
+    return Life("ok", cual.__version__)
 
 
 @router.get(
@@ -44,21 +63,31 @@ class Health:
     response_model_exclude_none=True,
     responses={503: {"model": Health, "description": "It cannot"}},
 )
-def health(request: Request, response: Response, workspace: InWorkspace, predictor: InPredictor) -> Health:
-    """Whether database, worker, predictions and what encodes pictures and texts work; 503 if not."""
-    database = "ok" if _database_answers(workspace) else "failing"
-    alive, predicts = request.app.state.worker_alive(), predictor.working()
-    encodings: Encodings = request.app.state.encodings
+async def health(request: Request, response: Response, predictor: InPredictor) -> Health:
+    """Whether it can be used: database, a write, the worker's signs of life, a prediction, what encodes
+    pictures and texts, and what runs beside; 503 if not. Answers soon, whatever hangs."""
+    state = request.app.state
+    readiness: Readiness = state.readiness
+    tried = (readiness.database, readiness.writes, readiness.predictions)
+    reads, writes, predicted = await asyncio.gather(*(probe.good() for probe in tried))
+    predicts = predictor.working() and (predicted or not reads)  # who cannot read cannot tell
+    encodings: Encodings = state.encodings
     encodes = encodings.working()
-    good = alive and predicts and encodes and database == "ok"
+    ended = [background.name for background in state.background if not background.working()]
+    worker = "stalled" if state.worker_silent() else "alive"
+    if not state.worker_alive():
+        worker = "dead"
+    good = worker == "alive" and reads and writes and predicts and encodes and not ended
     response.status_code = 200 if good else 503
     return Health(
         "ok" if good else "failing",
-        database,
-        "alive" if alive else "dead",
+        "ok" if reads else "failing",
+        worker,
         cual.__version__,
         None if predicts else "failing",
         None if encodes else "failing",
+        None if writes else "failing",
+        ended or None,
     )
 
 
@@ -124,12 +153,3 @@ def description(request: Request, person: Reader) -> JSONResponse:
     """This API, as OpenAPI describes it."""
     described: dict[str, Any] = request.app.openapi()
     return JSONResponse(described)
-
-
-def _database_answers(workspace: Workspace) -> bool:
-    try:
-        with workspace.database.reading() as link:
-            link.execute(sa.select(1))
-    except Exception:  # whatever it is: it does not answer
-        return False
-    return True

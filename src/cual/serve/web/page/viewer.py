@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from nicegui import ui
+from sqlalchemy.exc import OperationalError, TimeoutError
 from starlette.requests import Request
 
 from cual.errors import CualError, NotAllowed
 from cual.serve.rules.accounts import Accounts
 from cual.serve.rules.records import Person, Role
+from cual.serve.web.page.texts import tr
 from cual.serve.web.security.visitors import allowed, csrf_of, person_of
 from cual.serve.web.settings import Settings
 
@@ -72,7 +74,9 @@ async def tried(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> 
         return await asked(function, *args, **kwargs)
     except CualError as error:
         complain(error)
-        return None
+    except (OperationalError, TimeoutError):
+        complain(tr("The database does not answer; try again."))
+    return None
 
 
 def complain(error: CualError | str) -> None:

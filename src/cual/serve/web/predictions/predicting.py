@@ -100,6 +100,8 @@ class Predictor:
         self._thread_since = 0.0
         self._replace_at: float | None = None
         self._closed = False
+        self.last: int | None = None
+        """The agent that predicted last."""
 
     async def predict(
         self,
@@ -164,6 +166,11 @@ class Predictor:
         _tell((request, PredictionsStopped(_STOPPED)) for request in lost)
         return alive
 
+    def probe(self, agent: int) -> None:
+        """Have a row of zeros predicted, as anybody could, and wait for it; an error where that fails."""
+        X = np.zeros((1, self._shape(agent, None).width), np.float32)
+        asyncio.run(self._ask("predict", agent, None, X, 0, lambda memory: None, counts=False))
+
     def close(self) -> None:
         """End the thread when it has computed what it has begun."""
         with self._changed:
@@ -184,13 +191,16 @@ class Predictor:
         person: int,
         charge: Charge,
         false_alarms: float | None = None,
+        counts: bool = True,
     ) -> Any:
         check_table(X.shape, X.dtype)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
         if not self.working():
             raise PredictionsStopped(_STOPPED)
-        self._put(Request(kind, agent, version, X, person, answer, charge, false_alarms=false_alarms))
+        request = Request(kind, agent, version, X, person, answer, charge, false_alarms=false_alarms)
+        request.counts = counts
+        self._put(request)
 
         def look() -> None:
             nonlocal again
@@ -308,7 +318,8 @@ class Predictor:
         together = torch.cat(blocks)
         numbers = numbers_of(agent, kind, together)
         self._pace.note(group, rows, time.perf_counter() - began)
-        self._computed(rows)
+        self._computed(sum(len(b) for b, piece in zip(blocks, pieces, strict=True) if piece.request.counts))
+        self.last = id
         ends = np.cumsum([len(block) for block in blocks])[:-1]
         for piece, part in zip(pieces, np.split(numbers, ends), strict=True):
             outcome = kept(piece, part, agent, shape)

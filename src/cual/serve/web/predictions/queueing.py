@@ -37,6 +37,8 @@ class Request:
     """Whether its outcome is known, good or bad."""
     false_alarms: float | None = None
     """A rate other than the agent's."""
+    counts: bool = True
+    """False for what only finds out whether predictions are computed."""
 
     @property
     def group(self) -> Group:

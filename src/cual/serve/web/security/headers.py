@@ -26,7 +26,7 @@ class SafeHeaders:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        page = not scope["path"].startswith(("/api/", "/health", "/metrics"))
+        page = not scope["path"].startswith(("/api/", "/health", "/live", "/metrics"))
         nonce = secrets.token_urlsafe(16) if page else ""
         if page and "text/html" in Headers(scope=scope).get("accept", ""):
             # the nonce is written into the page, so the page must not be packed yet; a proxy may do that

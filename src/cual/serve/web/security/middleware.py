@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from sqlalchemy.exc import OperationalError, TimeoutError
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -25,7 +26,9 @@ from cual.serve.web.settings import Settings
 CLIENT = "cual.client"
 """Where the address of whoever asks stands in a request's scope."""
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
-_OPEN = frozenset({"/sign-in", "/api/sign-in", "/health", "/metrics", "/favicon.ico"})
+WATCHED = frozenset({"/health", "/live"})
+"""Where nobody needs to be known, and nobody is looked up: they answer also while the database does not."""
+_OPEN = frozenset({"/sign-in", "/api/sign-in", "/metrics", "/favicon.ico"}) | WATCHED
 _SOCKET, _FRAMEWORK = "/_nicegui_ws/", "/_nicegui/"
 _CHECK_SOCKET_EVERY = 5.0
 
@@ -38,6 +41,10 @@ def cookie_names(workspace_id: str) -> tuple[str, str]:
 def refusal(status: int, error: str, detail: str, headers: dict[str, str] | None = None) -> Response:
     """An error as the API words it."""
     return JSONResponse({"error": error, "detail": detail}, status, headers)
+
+
+def no_database() -> Response:
+    return refusal(503, "NoDatabase", "the database does not answer; try again", {"Retry-After": "1"})
 
 
 class Gate:
@@ -54,7 +61,10 @@ class Gate:
             await self._app(scope, receive, send)
             return
         scope[CLIENT] = self._client(scope)
-        refused = await self._look_at(scope)
+        try:
+            refused = await self._look_at(scope)
+        except (OperationalError, TimeoutError):  # no handler of the app's is asked about what comes before it
+            refused = no_database()
         if refused is not None and scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         elif refused is not None:
@@ -72,7 +82,9 @@ class Gate:
                 400, "UnknownHost", "this service has another name; see cual serve --help for --name"
             )
         bearer = headers.get("authorization", "")
-        if bearer:
+        if scope["path"] in WATCHED:
+            visitor = None
+        elif bearer:
             visitor = await self._by_token(scope, bearer)
             if isinstance(visitor, Response):
                 return visitor

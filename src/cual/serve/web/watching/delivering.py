@@ -13,6 +13,7 @@ from cual.serve.rules.watching.records import Due
 from cual.serve.rules.watching.signing import signature
 from cual.serve.storage import tables as db
 from cual.serve.storage.home import Home
+from cual.serve.web.background import Background
 from cual.serve.web.watching import posting
 
 log = logging.getLogger(__name__)
@@ -34,17 +35,15 @@ class Delivering:
     def __init__(self, home: Home, hosts: Collection[str] = (), seconds: float = SECONDS) -> None:
         self._home, self._hosts, self._seconds = home, hosts, seconds
         self._ending = threading.Event()
-        self._thread: threading.Thread | None = None
+        self.background = Background("webhooks", self._run, self._ending)
 
     def start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
-        self._thread.start()
+        self.background.start()
 
     def close(self) -> None:
         """End; what is being sent is sent again by the next service unless it ends within a moment."""
         self._ending.set()
-        if self._thread is not None:
-            self._thread.join(posting.SECONDS)
+        self.background.join(posting.SECONDS)
 
     def deliver(self) -> int:
         """Deliver all that is due now; how many were tried."""

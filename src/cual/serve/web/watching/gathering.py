@@ -17,6 +17,7 @@ from cual.serve.rules.watching.evidence import OTHER
 from cual.serve.rules.watching.noting import Batch
 from cual.serve.storage import tables as db
 from cual.serve.storage.home import Home
+from cual.serve.web.background import Background
 from cual.serve.web.predictions.outcomes import UNSURE_BELOW, Judgements, Novelties, Shape
 
 log = logging.getLogger(__name__)
@@ -55,17 +56,15 @@ class Gathering:
         self._yardsticks: dict[tuple[int, int, float | None], tuple[float | None, Yardstick]] = {}
         self._rolled: datetime | None = None
         self._ending = threading.Event()
-        self._thread: threading.Thread | None = None
+        self.background = Background("watching", self._run, self._ending)
 
     def start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="watching", daemon=True)
-        self._thread.start()
+        self.background.start()
 
     def close(self) -> None:
         """Write down what there is, and end."""
         self._ending.set()
-        if self._thread is not None:
-            self._thread.join()
+        self.background.join()
         self._try("flushed", self.flush)
 
     def note(self, id: int, agent: Agent, shape: Shape, outcome: Judgements | Novelties) -> None:
@@ -132,7 +131,7 @@ class Gathering:
 
     def _roll_up(self) -> None:
         now = db.now()
-        if self._rolled is None or now - self._rolled >= _ROLLED:
+        if self._rolled is None or abs(now - self._rolled) >= _ROLLED:  # also where a clock was set back
             noting.roll_up(self._home, now)
             self._rolled = now
 
