@@ -76,7 +76,7 @@ def file_bytes(agent: Agent, folder: Any) -> bytes:
 
 
 def without_sums(path: Path) -> Path:
-    """A file of an agent or an adaptation as releases before checksums wrote it, so that tests can change it."""
+    """A file of an agent or an adaptation as releases before checksums wrote it: tests can change it."""
     if path.suffix == ".jsonl":
         path.write_bytes(re.sub(rb', "sha256": "[0-9a-f]{64}"\}\n', b"}\n", path.read_bytes()))
         return path

@@ -1,7 +1,7 @@
 """Files of tensors and JSON (safetensors), written atomically, never pickle. What is in them is others'.
 
-They carry the SHA-256 of each tensor and of the JSON, and what was read is compared with it: a flipped bit is an
-error. Files of earlier releases have none and are read as they are.
+They carry the SHA-256 of each tensor and of the JSON, and what was read is compared with it: a flipped bit is
+an error. Files of earlier releases have none and are read as they are.
 """
 
 import hashlib
@@ -234,16 +234,19 @@ _hashed: OrderedDict[tuple[int, int, int, int, int, str], None] = OrderedDict()
 _hashed_lock = threading.Lock()
 
 
-def unchanged(path: Path, part: str = "") -> bool:
-    """Whether a large file, or a part of it, was hashed in this process and has not been written since."""
-    key = _identity(path, part)
+def unchanged(path: Path, part: str = "", least: int | None = None) -> bool:
+    """Whether a large file, or a part of it, was hashed in this process and has not been written since.
+
+    Large is what has `least` bytes, `LARGE` by default.
+    """
+    key = _identity(path, part, least)
     with _hashed_lock:
         return key in _hashed
 
 
-def seen(path: Path, part: str = "") -> None:
+def seen(path: Path, part: str = "", least: int | None = None) -> None:
     """Remember that a large file, or a part of it, is what was written."""
-    key = _identity(path, part)
+    key = _identity(path, part, least)
     if key is None:
         return
     with _hashed_lock:
@@ -252,10 +255,10 @@ def seen(path: Path, part: str = "") -> None:
             _hashed.popitem(last=False)
 
 
-def _identity(path: Path, part: str) -> tuple[int, int, int, int, int, str] | None:
+def _identity(path: Path, part: str, least: int | None) -> tuple[int, int, int, int, int, str] | None:
     """What tells a large file from another, and from itself before it was written to; None for small ones."""
     stat = path.stat()
-    if stat.st_size < LARGE:
+    if stat.st_size < (LARGE if least is None else least):
         return None
     return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, part
 
