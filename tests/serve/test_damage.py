@@ -169,6 +169,16 @@ def test_no_adaptation_begins_on_damaged_features(full: Service) -> None:
         assert "not what was written" in (record.error or "")
 
 
+def test_what_failed_and_can_be_tried_again_is_not_superfluous(full: Service, tmp_path: Path) -> None:
+    w = full.workspace
+    (tmp_path / "data" / "empty").mkdir()
+    pool = w.add_pool("empty", tmp_path / "data" / "empty", full.agent, OPERATOR).id
+    full.work()
+    assert w.pool(pool).state == "failed"
+    (w.home.pool_folder(pool) / "half.npy").touch()
+    assert not checking.findings(w.home)
+
+
 def test_samples_that_were_taken_back_are_not_missing(full: Service, tmp_path: Path) -> None:
     w = full.workspace
     full.answer_all(1)

@@ -12,6 +12,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,9 @@ from cual.serve.rules import jobs, pools, removing
 from cual.serve.rules.crashes import MOST_TOGETHER
 from cual.serve.rules.records import OPERATOR, JobRecord
 from cual.serve.rules.workspace import Workspace
-from cual.serve.storage import backup
+from cual.serve.storage import backup, migrations
 from cual.serve.storage import tables as db
+from cual.serve.storage.database import Database
 from processes import children
 from running import until
 from serving import Service

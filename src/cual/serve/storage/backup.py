@@ -182,12 +182,10 @@ def _check_written(file: IO[bytes], path: Path) -> None:
 
 def check_sums(packed: zipfile.ZipFile, digest: str, path: Path) -> None:
     """Compare every member of a backup with the list in it, and the list with its own checksum."""
-    names = set(packed.namelist()) - {MANIFEST, sums.NAME}
-    data = (
-        packed.read(sums.NAME)
-        if packed.getinfo(sums.NAME).file_size <= _LONGEST_NAME * (len(names) + 1)
-        else b""
-    )
+    members = {member.filename: member for member in packed.infolist()}
+    names = set(members) - {MANIFEST, sums.NAME}
+    there = sums.NAME in members and members[sums.NAME].file_size <= _LONGEST_NAME * (len(names) + 1)
+    data = packed.read(sums.NAME) if there else b""
     if hashlib.sha256(data).hexdigest() != digest:
         raise DamagedFile(f"{path} is not what was written: its list of checksums is damaged")
     listed = sums.parsed(data, sums.NAME)

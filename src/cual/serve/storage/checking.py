@@ -16,6 +16,7 @@ from cual import storage
 from cual.data.folder import FeaturesFolder
 from cual.errors import CualError, DamagedFile
 from cual.serve.storage import holdings, sums
+from cual.serve.storage import tables as db
 from cual.serve.storage.holdings import Holdings
 from cual.serve.storage.home import DATABASE_FILE, PARTS, Home
 
@@ -141,7 +142,7 @@ def _verify(path: Path) -> None:
 def _superfluous(home: Home) -> Iterator[Finding]:
     """Files that nothing names; what is received, or hidden because it is not whole, is let alone."""
     named = _named(home)
-    names = {*named.passing, *named.lasting}
+    names = {*named.passing, *named.lasting, *_unfinished(home)}
     listed = {pool for pool, _ in named.sums}
     for part in PARTS:
         for path in _files(home.folder / part) if part != "uploads" else ():
@@ -150,6 +151,20 @@ def _superfluous(home: Home) -> Iterator[Finding]:
             hidden = any(piece.startswith(".") for piece in path.relative_to(home.folder).parts)
             if not hidden and (not names & {inside, *parents} or _unlisted(home.folder, inside, listed)):
                 yield Finding("superfluous", inside)
+
+
+def _unfinished(home: Home) -> Iterator[str]:
+    """Folders of what is being made, or was given up and can be tried again."""
+    with home.database.reading() as connection:
+        for table in (db.agents, db.pools):
+            there = holdings.as_it_is(connection, table)
+            if "state" in there.c:  # before schema 9 agents came as files
+                wanted = sa.select(there.c.id).where(there.c.state.in_(("preparing", "failed")))
+                yield from (f"{table.name}/{thing}" for thing in connection.execute(wanted).scalars())
+        if sa.inspect(connection).has_table(db.repairs.name):
+            r = db.repairs.c
+            for row in connection.execute(sa.select(r.id, r.agent).where(r.state != "done")):
+                yield f"agents/{row.agent}/repair-{row.id}"
 
 
 def _unlisted(folder: Path, inside: str, pools: set[int]) -> bool:
