@@ -38,8 +38,19 @@ def test_files_are_those_of_safetensors(tmp_path_factory, kinds, body):
     tensors = {name: (3 * torch.rand(shape)).to(dtype) for name, (dtype, shape) in kinds.items()}
     file = tmp_path_factory.mktemp("storage") / "file"
     storage.write(file, "thing", body, storage.Late({name: lambda t=t: t for name, t in tensors.items()}))
-    meta = {"kind": "thing", "format": storage.FORMAT, "body": body}
-    assert file.read_bytes() == save(tensors, {"cual": json.dumps(meta, ensure_ascii=False, sort_keys=True)})
+    written = file.read_bytes()
+    header = json.loads(written[8 : 8 + int.from_bytes(written[:8], "little")])
+    meta = json.loads(header["__metadata__"]["cual"])
+    sums = {name: storage.digest_of(tensor) for name, tensor in tensors.items()}
+    assert meta == {"kind": "thing", "format": storage.FORMAT, "body": body, "sha256": sums}
+    one = {"cual": header["__metadata__"]["cual"]}  # safetensors writes several in any order
+    second = f',"sha256":"{header["__metadata__"]["sha256"]}"'.encode()
+    length = 8 + int.from_bytes(written[:8], "little")
+    assert written.count(second) == 1
+    theirs = save(tensors, one)
+    end = 8 + int.from_bytes(theirs[:8], "little")
+    assert written[8:length].replace(second, b"").rstrip() == theirs[8:end].rstrip()
+    assert written[length:] == theirs[end:]
     read_body, read = storage.read(file, "thing")
     assert read_body == body
     assert all(torch.equal(read[name], tensor) for name, tensor in tensors.items())

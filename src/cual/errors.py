@@ -139,3 +139,7 @@ class BadSignature(CualError, ValueError):
 
 class PredictionsStopped(CualError, RuntimeError):
     """What computes predictions has ended unexpectedly or does not come to an end; try again in a moment."""
+
+
+class FileLost(CualError, RuntimeError):
+    """A file of the workspace is gone or damaged; `cual check` lists all of them, a backup has them."""

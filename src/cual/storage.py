@@ -1,9 +1,16 @@
-"""Files of tensors and JSON (safetensors), written atomically, never pickle. What is in them is others'."""
+"""Files of tensors and JSON (safetensors), written atomically, never pickle. What is in them is others'.
 
+They carry the SHA-256 of each tensor and of the JSON, and what was read is compared with it: a flipped bit is
+an error. Files of earlier releases have none and are read as they are.
+"""
+
+import hashlib
 import json
 import math
 import os
 import tempfile
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -43,16 +50,20 @@ _TYPES = (
 _UMASK = os.umask(0o022)
 os.umask(_UMASK)
 _BODY = "cual.body"
+_SUMS = "sha256"
+LARGE = 64 * 2**20
+"""Bytes from which on a file is hashed only when it is read first, and again once it has changed."""
+_REMEMBERED = 10_000
 
 
 def write(
     path: str | os.PathLike[str], kind: str, body: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> None:
     """Write a file in one step: whoever reads it sees the old one or the new one, never half of it."""
-    meta = _dumped({"kind": kind, "format": FORMAT, "body": body})
-    if len(meta) > LONGEST_BODY:  # names of millions of samples
+    meta: dict[str, Any] = {"kind": kind, "format": FORMAT, "body": body}
+    if len(_dumped(body)) > LONGEST_BODY:  # names of millions of samples
         tensors = _with_body(tensors, body)
-        meta = _dumped({"kind": kind, "format": FORMAT_APART})
+        meta = {"kind": kind, "format": FORMAT_APART, "body": {}}
     write_pieces(Path(path), _pieces(tensors, meta))
 
 
@@ -89,11 +100,16 @@ def _with_body(tensors: Mapping[str, Tensor], body: Mapping[str, Any]) -> Late:
     return Late({**{name: partial(tensors.__getitem__, name) for name in tensors}, _BODY: lambda: apart})
 
 
-def _pieces(tensors: Mapping[str, Tensor], meta: str) -> Iterator[bytes | memoryview]:
+def _pieces(tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> Iterator[bytes | memoryview]:
     """A safetensors file, piece by piece: the bytes that its own writer makes, which holds them all twice."""
-    shapes = {name: (_TYPES.index(tensor.dtype), tuple(tensor.shape)) for name, tensor in tensors.items()}
+    shapes: dict[str, tuple[int, tuple[int, ...]]] = {}
+    sums: dict[str, str] = {}
+    for name, tensor in tensors.items():
+        shapes[name] = _TYPES.index(tensor.dtype), tuple(tensor.shape)
+        sums[name] = digest_of(tensor)
     order = sorted(shapes, key=lambda name: (-shapes[name][0], name))
-    header: dict[str, Any] = {"__metadata__": {"cual": meta}}
+    said = _dumped({**meta, _SUMS: sums})
+    header: dict[str, Any] = {"__metadata__": {"cual": said, _SUMS: _sha256(said.encode())}}
     end = 0
     for name in order:
         kind, shape = shapes[name]
@@ -109,10 +125,25 @@ def _pieces(tensors: Mapping[str, Tensor], meta: str) -> Iterator[bytes | memory
     yield len(text).to_bytes(8, "little")
     yield text
     for name in order:
-        tensor = tensors[name].detach().cpu()
-        if tensor.dtype == torch.bfloat16:  # numpy has no such type
-            tensor = tensor.view(torch.int16)
-        yield np.ascontiguousarray(tensor.numpy()).data
+        yield _bytes_of(tensors[name])
+
+
+def _bytes_of(tensor: Tensor) -> memoryview:
+    tensor = tensor.detach().cpu()
+    if tensor.dtype == torch.bfloat16:  # numpy has no such type
+        tensor = tensor.view(torch.int16)
+    return np.ascontiguousarray(tensor.numpy()).data
+
+
+def digest_of(tensor: Tensor) -> str:
+    """SHA-256 of a tensor's type, shape and bytes."""
+    digest = hashlib.sha256(f"{_NAMES[_TYPES.index(tensor.dtype)]} {list(tensor.shape)}\n".encode())
+    digest.update(_bytes_of(tensor))
+    return digest.hexdigest()
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -166,22 +197,107 @@ def read(
     `wanted` says by their names which tensors are read; all by default.
     """
     path = Path(path)
+    with _opened(path) as file:
+        meta, sums = _head(path, file.metadata())
+        if meta["kind"] != kind:
+            raise ForeignFile(f"{path} holds a cual {meta['kind']}, not a cual {kind}")
+        tensors: dict[str, Tensor] = {}
+        for name in _names(path, file, sums):
+            if wanted is None or name == _BODY or wanted(name):
+                tensors[name] = file.get_tensor(name)
+                if sums is not None and not unchanged(path, name):
+                    _check(path, name, tensors[name], sums[name])
+        if meta["format"] == FORMAT_APART:
+            return json.loads(tensors.pop(_BODY).numpy().tobytes()), tensors
+        return meta["body"], tensors
+
+
+def verify(path: str | os.PathLike[str]) -> bool:
+    """Read everything and compare it with its checksums, whatever it is; False where there are none.
+
+    A damaged file is a `DamagedFile`. Never is more than one tensor in memory.
+    """
+    path = Path(path)
+    with _opened(path) as file:
+        _, sums = _head(path, file.metadata())
+        for name in _names(path, file, sums):
+            tensor = file.get_tensor(name)
+            if sums is not None:
+                _check(path, name, tensor, sums[name])
+        return sums is not None
+
+
+@contextmanager
+def _opened(path: Path) -> Generator[Any]:
     _check_head(path)
     try:
         with safe_open(path, framework="pt") as file:
-            meta = json.loads(file.metadata()["cual"])
-            if meta["format"] > FORMAT_APART:
-                raise NewerFormat(
-                    f"{path} has format {meta['format']}, this cual reads up to {FORMAT_APART}: update cual"
-                )
-            if meta["kind"] != kind:
-                raise ForeignFile(f"{path} holds a cual {meta['kind']}, not a cual {kind}")
-            apart = meta["format"] == FORMAT_APART
-            body = json.loads(file.get_tensor(_BODY).numpy().tobytes()) if apart else meta["body"]
-            names = [name for name in file.keys() if wanted is None or wanted(name)]  # noqa: SIM118
-            return body, {name: file.get_tensor(name) for name in names if name != _BODY}
+            yield file
     except (SafetensorError, json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
         raise DamagedFile(f"{path} is cut off or damaged ({error}); take a backup or make it again") from error
+
+
+def _head(path: Path, metadata: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str] | None]:
+    """What a file says of itself, and the checksums of its tensors, if it has any."""
+    summed = _SUMS in metadata
+    meta: dict[str, Any] = json.loads(metadata["cual"])
+    if meta["format"] > FORMAT_APART:
+        raise NewerFormat(
+            f"{path} has format {meta['format']}, this cual reads up to {FORMAT_APART}: update cual"
+        )
+    # A flip in the name of a checksum must not turn it into something that nobody looks at.
+    whole = set(metadata) | set(meta) == {"cual", "kind", "format", "body"} | ({_SUMS} if summed else set())
+    if not whole or (summed and _sha256(metadata["cual"].encode()) != metadata[_SUMS]):
+        raise DamagedFile(f"{path} is not what was written: its header is damaged; take a backup")
+    return meta, meta[_SUMS] if summed else None
+
+
+def _names(path: Path, file: Any, sums: Mapping[str, str] | None) -> list[str]:
+    names: list[str] = list(file.keys())
+    if sums is not None and set(names) != set(sums):
+        raise DamagedFile(f"{path} holds other tensors than were written; take a backup")
+    return names
+
+
+def _check(path: Path, name: str, tensor: Tensor, expected: str) -> None:
+    if digest_of(tensor) != expected:
+        raise DamagedFile(f"{path} is not what was written: {name} is damaged; take a backup or make it again")
+    seen(path, name)
+
+
+# -- what was hashed already -----------------------------------------------------------------------------------
+
+_hashed: OrderedDict[tuple[int, int, int, int, int, str], None] = OrderedDict()
+_hashed_lock = threading.Lock()
+
+
+def unchanged(path: Path, part: str = "", least: int | None = None) -> bool:
+    """Whether a large file, or a part of it, was hashed in this process and has not been written since.
+
+    Large is what has `least` bytes, `LARGE` by default.
+    """
+    key = _identity(path, part, least)
+    with _hashed_lock:
+        return key in _hashed
+
+
+def seen(path: Path, part: str = "", least: int | None = None) -> None:
+    """Remember that a large file, or a part of it, is what was written."""
+    key = _identity(path, part, least)
+    if key is None:
+        return
+    with _hashed_lock:
+        _hashed[key] = None
+        while len(_hashed) > _REMEMBERED:
+            _hashed.popitem(last=False)
+
+
+def _identity(path: Path, part: str, least: int | None) -> tuple[int, int, int, int, int, str] | None:
+    """What tells a large file from another, and from itself before it was written to; None for small ones."""
+    stat = path.stat()
+    if stat.st_size < (LARGE if least is None else least):
+        return None
+    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, part
 
 
 @contextmanager

@@ -1,8 +1,13 @@
 """Backup and restore: everything comes back, into either database, and a hostile file gets nowhere."""
 
+import hashlib
 import json
+import resource
 import shutil
+import subprocess
+import sys
 import threading
+import time
 import zipfile
 from pathlib import Path
 
@@ -12,14 +17,17 @@ import sqlalchemy as sa
 from PIL import Image
 
 import postgres_server
+from commands import refused
 from cual import Pool
 from cual.data.folder import FeaturesWriter
 from cual.errors import BadFile, Conflict, CualError, DamagedFile, ForeignFile, NewerFormat, TooLarge
+from cual.serve.rules.accounts import Accounts
 from cual.serve.rules.records import OPERATOR
 from cual.serve.rules.workspace import Workspace
 from cual.serve.storage import migrations, restoring
 from cual.serve.storage import tables as db
 from cual.serve.storage.database import Database
+from cual.serve.storage.restoring import Limits
 from serving import Service, make_service
 from worlds import World, make_world
 
@@ -47,7 +55,7 @@ def test_work_goes_on_in_the_restored_workspace(
     service.finish(adaptation)
 
     other = Workspace.restore(file, tmp_path / "restored", target_url)
-    assert other.home.id == w.home.id
+    assert other.home.id != w.home.id, "it is another one"
     assert other.question(one.id).answers == w.question(one.id).answers
     assert other.picture(service.pool, 3).read_bytes() == w.picture(service.pool, 3).read_bytes()
     again = Service(other, service.world, service.agent, service.pool, service.ann, service.bob, service.eve)
@@ -67,7 +75,7 @@ def test_all_tables_come_back(service: Service, tmp_path: Path, target_url: str 
     service.finish(adaptation)
     other = Workspace.restore(w.backup(tmp_path / "b", OPERATOR), tmp_path / "restored", target_url)
     for table in db.metadata.sorted_tables:
-        if table.name != "sessions":
+        if table.name not in ("sessions", "workspace"):
             order = sa.select(table).order_by(*table.columns)
             with w.database.reading() as one, other.database.reading() as two:
                 extra = 1 if table is db.audit else 0  # that it was restored
@@ -232,11 +240,15 @@ def test_tables_that_hold_nothing_are_made_anew(good: Path, tmp_path: Path, sche
 
 
 def changed(good: Path, **members: bytes | str | None) -> Path:
-    """The backup with members replaced, added or (None) left out."""
+    """The backup with members replaced, added or (None) left out, and without checksums, as before."""
     file = good.with_name("changed.backup")
-    with zipfile.ZipFile(good) as source, zipfile.ZipFile(file, "w") as target:
+    with zipfile.ZipFile(good) as source, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as target:
         for name in source.namelist():
-            if name not in members:
+            if name == "manifest.json" and name not in members:
+                manifest = json.loads(source.read(name))
+                manifest.pop("sums", None)
+                target.writestr(name, json.dumps(manifest))
+            elif name not in members and name != "SHA256SUMS":
                 target.writestr(name, source.read(name))
         for name, data in members.items():
             if data is not None:
@@ -278,7 +290,7 @@ def test_links_are_refused(good: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(good) as source, zipfile.ZipFile(file, "w") as target:
         for name in source.namelist():
             member = zipfile.ZipInfo(name)
-            if name.endswith("0.webp"):
+            if name == "files/pools/1/pictures/0.webp":
                 member.external_attr = 0o120777 << 16
                 target.writestr(member, "/etc/passwd")
             else:
@@ -301,7 +313,7 @@ def test_a_row_that_names_a_path_is_refused(service: Service, tmp_path: Path) ->
 
 def test_sizes_are_limited(good: Path, tmp_path: Path) -> None:
     with pytest.raises(TooLarge, match="would unpack to"):
-        restoring.restore(good, tmp_path / "new", most_bytes=1000)
+        restoring.restore(good, tmp_path / "new", limits=Limits(most_bytes=1000))
     assert not (tmp_path / "new").exists()
 
 
@@ -354,3 +366,113 @@ def test_a_flipped_bit_is_noticed(good: Path, tmp_path: Path) -> None:
         else:
             shutil.rmtree(tmp_path / "new")
         data[place] ^= 0x10
+
+
+# -- what was planted ------------------------------------------------------------------------------------------
+
+
+def planted(good: Path) -> tuple[Path, str]:
+    """A backup with an administrator's token of ten years in it, and that."""
+    secret = "cual_planted"
+    token = {
+        "id": 9,
+        "person": 1,
+        "hash": hashlib.sha256(secret.encode()).hexdigest(),
+        "kind": "api",
+        "note": "",
+    }
+    token |= {"created_at": 1.0, "expires_at": time.time() + 3650 * 86400, "used_at": None, "revoked_at": None}
+    return changed(good, **{"tables/tokens.jsonl": json.dumps(token) + "\n"}), secret
+
+
+def test_tokens_of_a_backup_are_dropped_unless_they_are_asked_for(good: Path, tmp_path: Path) -> None:
+    file, secret = planted(good)
+    restored = Workspace.restore(file, tmp_path / "new")
+    assert Accounts(restored.database).by_token(secret) is None
+    with restored.database.reading() as connection:
+        for table in (db.tokens, db.sessions):
+            assert not connection.execute(sa.select(table)).all()
+    restored.close()
+    kept = Workspace.restore(file, tmp_path / "kept", keep_tokens=True)
+    visitor = Accounts(kept.database).by_token(secret)
+    assert visitor is not None
+    assert visitor.person.name == "ann"
+    kept.close()
+    assert "goes with --restore" in refused("serve", tmp_path / "kept", "--keep-tokens")
+
+
+def test_a_row_without_end_is_refused_without_taking_memory(good: Path, tmp_path: Path) -> None:
+    """A line that packs well: here of 600 MiB, in the attack of 3 GiB."""
+    file = changed(good, **{"tables/loans.jsonl": None})
+    piece = b" " * 2**20
+    with (
+        zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as packed,
+        packed.open("tables/loans.jsonl", "w") as line,
+    ):
+        line.write(b'{"question": "')
+        for _ in range(600):
+            line.write(piece)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(TooLarge, match="loans has more than 134,217,728 bytes"):
+        Workspace.restore(file, tmp_path / "new")
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown < 450 * 2**10, f"{grown / 2**10:.0f} MiB"
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        (b"[" * 2_000_000, TooLarge),
+        (b'{"a": [' + b"{}," * 1_100_000 + b"{}]}", TooLarge),
+        (b"[" * 500_000, DamagedFile),
+        (b'{"id": ' + b"9" * 5000 + b"}", DamagedFile),
+        (b'{"id": 1, "created_at": 1e300}', DamagedFile),
+    ],
+)
+def test_rows_that_would_grow_are_refused(
+    good: Path, tmp_path: Path, line: bytes, error: type[CualError]
+) -> None:
+    with pytest.raises(error):
+        Workspace.restore(changed(good, **{"tables/people.jsonl": line + b"\n"}), tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_moment_that_there_is_not_is_refused(good: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(good) as packed:
+        rows = [json.loads(line) for line in packed.read("tables/people.jsonl").splitlines()]
+    rows[0]["created_at"] = 1e300
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    with pytest.raises(DamagedFile, match="people cannot be read"):
+        Workspace.restore(changed(good, **{"tables/people.jsonl": text}), tmp_path / "new")
+
+
+@pytest.mark.attacks
+def test_a_restore_that_is_killed_leaves_no_workspace(good: Path, tmp_path: Path) -> None:
+    """Whatever is there then, it is not served, and the next restore makes room for itself."""
+    code = (
+        "import os\n"
+        "from cual.serve.rules.workspace import Workspace\n"
+        "from cual.serve.storage import restoring\n"
+        "restoring._check_whole = lambda *_: os._exit(9)\n"
+        f"Workspace.restore({str(good)!r}, {str(tmp_path / 'new')!r})\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 9
+    assert [path.name for path in (tmp_path / "new").iterdir()] == [restoring.STAGING]
+    restored = Workspace.restore(good, tmp_path / "new")
+    assert len(restored.adaptations()) == 1
+    assert not (tmp_path / "new" / restoring.STAGING).exists()
+    restored.close()
+
+
+def test_a_restore_that_fails_leaves_the_database_empty(
+    good: Path, tmp_path: Path, target_url: str | None
+) -> None:
+    url = target_url or f"sqlite:///{tmp_path / 'there.sqlite3'}"
+    with zipfile.ZipFile(good) as packed:
+        rows = [json.loads(line) for line in packed.read("tables/versions.jsonl").splitlines()]
+    text = "".join(json.dumps({**row, "number": 7}) + "\n" for row in rows)  # whose file there is not
+    with pytest.raises(DamagedFile, match=r"7\.agent"):
+        Workspace.restore(changed(good, **{"tables/versions.jsonl": text}), tmp_path / "new", url)
+    assert not (tmp_path / "new").exists()
+    Workspace.restore(good, tmp_path / "new", url).close()

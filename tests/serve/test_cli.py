@@ -147,7 +147,9 @@ def test_the_terminal_of_a_person(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     workspace.close()
     assert "backup" in cual("serve", folder, "--backup", tmp_path / "b.backup").stdout
     assert "exists" in refused("serve", folder, "--backup", tmp_path / "b.backup")
-    with running(tmp_path / "elsewhere", "--restore", str(tmp_path / "b.backup"), "--open") as service:
+    with running(
+        tmp_path / "elsewhere", "--restore", str(tmp_path / "b.backup"), "--keep-tokens", "--open"
+    ) as service:
         assert Client(service.url, token).agents() == []
         until(lambda: any("no browser" in line for line in service.log))
     assert "not empty" in refused("serve", tmp_path / "elsewhere", "--restore", tmp_path / "b.backup")

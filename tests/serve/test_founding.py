@@ -89,6 +89,7 @@ def test_a_zip_of_class_folders(workspace: Workspace, above: str) -> None:
     assert workspace.skipped_of_agent(agent.id)[0]["source"] == "dark/broken.png"
     assert [f.name for f in sorted(workspace.home.agent_folder(agent.id).iterdir())] == [
         "0.agent",
+        "SHA256SUMS",
         "skipped.json",
     ]
     assert workspace.load_agent(agent.id).predict(np.zeros((1, 6))).tolist() == ["dark"]
@@ -181,7 +182,11 @@ encoders._members["efficientnet-lite0"] = lambda name, setup: TinyEncoder("image
     assert workspace.jobs()[0].attempt == 2
     killed, rightly = (workspace.home.agent_file(id, 0).read_bytes() for id in (agent, whole.id))
     assert killed == rightly
-    assert sorted(f.name for f in workspace.home.agent_folder(agent).iterdir()) == ["0.agent", "skipped.json"]
+    assert sorted(f.name for f in workspace.home.agent_folder(agent).iterdir()) == [
+        "0.agent",
+        "SHA256SUMS",
+        "skipped.json",
+    ]
 
 
 def test_a_backup_holds_what_an_agent_is_made_of(workspace: Workspace, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,9 @@ from cual.serve.rules import jobs, pools, removing
 from cual.serve.rules.crashes import MOST_TOGETHER
 from cual.serve.rules.records import OPERATOR, JobRecord
 from cual.serve.rules.workspace import Workspace
-from cual.serve.storage import backup
+from cual.serve.storage import backup, migrations
 from cual.serve.storage import tables as db
+from cual.serve.storage.database import Database
 from processes import children
 from running import until
 from serving import Service
@@ -413,8 +415,9 @@ def test_a_deletion_that_was_cut_short_is_ended_at_the_next_start(service: Servi
 def test_nothing_is_removed_because_a_database_does_not_know_it(service: Service, tmp_path: Path) -> None:
     """As when somebody names the wrong one."""
     w = service.workspace
-    other = Workspace.open(w.folder, f"sqlite:///{tmp_path / 'other.sqlite3'}")
-    removing.sweep(other.home)
+    other = Database(f"sqlite:///{tmp_path / 'other.sqlite3'}")
+    migrations.migrate(other)  # to open a workspace on it is refused (`test_belonging`)
+    removing.sweep(replace(w.home, database=other))
     assert w.home.pool_folder(service.pool).exists()
     (w.home.pool_folder(service.pool).parent / f"{service.pool}.deleted").touch()  # of one that was undone
     removing.sweep(w.home)

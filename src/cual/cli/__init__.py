@@ -3,6 +3,7 @@
 Whatever takes long to import (torch above all) is imported by the commands, so that `--help` comes at once.
 """
 
+import errno
 from typing import Any
 
 import typer
@@ -12,6 +13,7 @@ from typer.core import TyperGroup
 from cual.cli import (
     bench,
     clean,
+    check,
     data,
     demo,
     embed,
@@ -39,7 +41,9 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except CualError as error:
             message = str(error)
-        except NO_USE as error:
+        except OSError as error:
+            if not isinstance(error, NO_USE) and error.errno != errno.EROFS:
+                raise
             message = f"{error.filename}: {error.strerror}"
         err.print(f"[red]{escape(message)}[/red]", highlight=False, soft_wrap=True)
         raise typer.Exit(2)
@@ -80,6 +84,7 @@ demo.add_to(app)
 serve.add_to(app)
 invite.add_to(app)
 clean.add_to(app)
+check.add_to(app)
 watch.add_to(app)
 label_studio.add_to(app)
 app.add_typer(bench.app, name="bench")

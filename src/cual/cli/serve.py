@@ -10,7 +10,7 @@ import typer
 
 from cual.cli.options import RayAddress
 from cual.cli.output import err, out
-from cual.cli.workspaces import Database, WorkspaceFolder, opened_workspace
+from cual.cli.workspaces import Database, WorkspaceFolder, check_writable, named_errors, opened_workspace
 from cual.errors import BadOption
 
 if TYPE_CHECKING:
@@ -74,6 +74,13 @@ def serve(
         Path | None,
         typer.Option(metavar="FILE", help="First make the workspace, which must be empty, of a backup."),
     ] = None,
+    keep_tokens: Annotated[
+        bool,
+        typer.Option(
+            "--keep-tokens",
+            help="With --restore: tokens and sign-in addresses of the backup stay good; if it is your own.",
+        ),
+    ] = False,
 ) -> None:
     """Serve a workspace: people answer questions on a page, and a worker learns beside it.
 
@@ -94,6 +101,8 @@ def serve(
     from cual.serve.web.settings import Settings, check_exposure, read_proxy
 
     format = _log_format(log_format)
+    if keep_tokens and restore is None:
+        raise BadOption("--keep-tokens goes with --restore")
     if (tls_cert is None) != (tls_key is None):
         raise BadOption("--tls-cert and --tls-key go together")
     for file in (tls_cert, tls_key):
@@ -119,8 +128,9 @@ def serve(
     from cual.serve.operations import supervisor
 
     torch.set_num_threads(1)  # the worker needs the rest
+    check_writable(workspace)
     if restore is not None:
-        opened_workspace(workspace, database, restore=restore).close()
+        opened_workspace(workspace, database, restore=restore, keep_tokens=keep_tokens).close()
         err.print(f"{workspace}: restored from {restore}", highlight=False, markup=False)
     with supervisor.claimed(workspace) as announce, supervisor.listen(host, port) as listener:
         settings = Settings(
@@ -184,16 +194,14 @@ def _opened(address: str) -> bool:
 
 def _write_backup(folder: Path, database: str | None, file: Path) -> None:
     from cual.cli.output import check_free
+    from cual.serve.rules import keeping
     from cual.serve.rules.records import OPERATOR
 
     if not (folder / "workspace.json").is_file():
         raise BadOption(f"{folder} is no workspace")
     check_free(file, force=False)
-    opened = opened_workspace(folder, database)
-    try:
-        opened.backup(file, OPERATOR)
-    finally:
-        opened.close()
+    with named_errors(folder), keeping.opened(folder, database) as home:
+        keeping.back_up(home, file, OPERATOR)
     out.print(f"{file}: {file.stat().st_size:,} bytes", highlight=False, markup=False)
 
 

@@ -76,5 +76,14 @@ class Lines:
         self.close()
 
 
+def starts_of(name: str) -> str:
+    """The name of the file that says where lines begin.
+
+    >>> starts_of("texts.jsonl")
+    'texts.npy'
+    """
+    return Path(name).with_suffix(".npy").name
+
+
 def _starts(file: Path) -> Path:
-    return file.with_suffix(".npy")
+    return file.with_name(starts_of(file.name))

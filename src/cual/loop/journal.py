@@ -1,12 +1,15 @@
 """The journal of an adaptation: events in memory and, once it has a file, one line each on disk.
 
 Lines are synced before anybody is told so; one that a crash cut off is dropped when the file is opened.
-What the events mean is in `events` and `state`.
+Each ends with the SHA-256 of what comes before it; those of earlier releases have none. What
+the events mean is in `events` and `state`.
 """
 
+import hashlib
 import json
 import os
-from collections.abc import Generator, Iterable
+import re
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,6 +18,8 @@ from cual.loop.events import FORMAT
 from cual.loop.state import State
 from cual.storage import write_bytes
 from cual.types import Row
+
+_SUM = re.compile(rb', "sha256": "([0-9a-f]{64})"\}$')
 
 
 class Journal:
@@ -46,8 +51,7 @@ class Journal:
         if self._file is None or self._written == len(self.rows):
             return
         new = self.rows[self._written :]
-        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in new)
-        data = lines.encode(errors="surrogatepass")  # ids may be no text at all; json.loads takes them back
+        data = b"".join(_line(row) for row in new)
         if self._size:
             self._append(self._file, data)
         else:
@@ -89,13 +93,32 @@ def _read(file: Path) -> tuple[list[Row], int, int]:
     data = file.read_bytes()
     whole = data[: data.rfind(b"\n") + 1]
     with _damaged(file):
-        rows = [json.loads(line) for line in whole.splitlines()]
+        rows = list(_rows(file, whole))
         if not rows or rows[0]["event"] != "begun":
             raise DamagedFile(f"{file} does not begin as a journal does; take a backup")
         if rows[0]["format"] > FORMAT:
             newer = rows[0]["format"]
             raise NewerFormat(f"{file} has format {newer}, this cual reads up to {FORMAT}: update cual")
     return rows, len(whole), len(data)
+
+
+def _line(row: Row) -> bytes:
+    """An event as a line that ends with its checksum."""
+    said = json.dumps(row, ensure_ascii=False).encode(errors="surrogatepass")  # ids may be no text at all
+    return said[:-1] + f', "sha256": "{hashlib.sha256(said).hexdigest()}"}}\n'.encode()
+
+
+def _rows(file: Path, data: bytes) -> Iterator[Row]:
+    """The events of whole lines. After the first checksum no line is without one."""
+    summed = False
+    for number, line in enumerate(data.split(b"\n")[:-1], 1):
+        found = _SUM.search(line)
+        if found is not None:
+            line = line[: found.start()] + b"}"
+            summed = hashlib.sha256(line).hexdigest().encode() == found[1]
+        if summed != (found is not None):
+            raise DamagedFile(f"{file} is damaged: line {number} is not what was written; take a backup")
+        yield json.loads(line)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from cual.data.folder.manifest import Manifest, Shard, read_manifest
 from cual.data.ids import Ids
 from cual.data.table import Table
 from cual.errors import DamagedFile
+from cual.storage import seen, unchanged
 from cual.types import AnyArray, IntArray, Label, LazyRows, Row
 
 COLUMNS = ("ids", "labels", "sources", "stamps")
@@ -169,14 +170,23 @@ class FeaturesFolder:
             return np.array(self.ids) if self.ids else None
         return cast(AnyArray, self.ids)
 
-    def verify(self) -> None:
-        """Read everything and compare it with the hashes of the manifest."""
+    def verify(self, once: bool = False) -> None:
+        """Read everything and compare it with the hashes of the manifest.
+
+        Parameters
+        ----------
+        once
+            Leave out what this process has compared and nobody has changed since.
+        """
         for shard in self.manifest.shards:
             for suffix, expected in ((".npy", shard.features_sha256), (".json", shard.table_sha256)):
                 file = self.path / f"{shard.name}{suffix}"
+                if once and unchanged(file, least=0):
+                    continue
                 with file.open("rb") as opened:
                     if hashlib.file_digest(opened, "sha256").hexdigest() != expected:
                         raise DamagedFile(f"{file} is not what was written; delete it and embed again")
+                seen(file, least=0)
 
 
 def read_table(path: Path, shard: Shard) -> dict[str, list[Any]]:

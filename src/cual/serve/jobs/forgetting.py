@@ -5,9 +5,10 @@ written anew without it, under its number and with its history, or removed where
 was computed in adaptations of the agent is deleted. Killed anywhere, it goes on: a version without it stays.
 """
 
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ import torch
 from sqlalchemy import Row
 
 from cual.agent import Agent
-from cual.data.lines import Lines, write_lines
-from cual.errors import CualError, UnknownSample
+from cual.data.lines import Lines, starts_of, write_lines
+from cual.errors import BadFile, CualError, FileLost, UnknownSample
 from cual.loop.adaptation import Adaptation
 from cual.loop.files import CACHE
 from cual.loop.journal import Journal
@@ -29,7 +30,7 @@ from cual.serve.rules import agents, audit, jobs, pool_columns, pools
 from cual.serve.rules.jobs import Claim
 from cual.serve.rules.records import OPERATOR, Person, Role
 from cual.serve.rules.repairing import free
-from cual.serve.storage import events
+from cual.serve.storage import events, sums
 from cual.serve.storage import tables as db
 from cual.serve.storage.home import Home
 from cual.types import IntArray, Progress
@@ -158,6 +159,8 @@ class Forgetting:
             before = agents.load(self.home, self.row.agent, number)
             try:
                 after = self.without(before, number, known_only=True)
+            except (BadFile, FileLost):  # that nothing can be read is no reason to remove it
+                raise
             except CualError:
                 self._remove(number)
                 removed.append(number)
@@ -202,14 +205,33 @@ class Forgetting:
         """Remove pictures, texts and columns of the samples from their pool. Rows and features stay."""
         rows = self._rows()[1].tolist()
         folder = self.home.pool_folder(self.row.wanted["pool"])
-        for name in (pools.TEXTS, pool_columns.FILE):
-            if (folder / name).exists():
-                _without_lines(
-                    folder / name, set(rows), len(pools.open_pool(self.home, self.row.wanted["pool"]))
-                )
-        for row in rows:
-            for name in (f"{row}.webp", pools.LARGE.format(row=row)):
-                (folder / pools.PICTURES / name).unlink(missing_ok=True)
+        changed = [name for name in (pools.TEXTS, pool_columns.FILE) if (folder / name).exists()]
+        shown = [name for row in rows for name in (f"{row}.webp", pools.LARGE.format(row=row))]
+        pictures = [f"{pools.PICTURES}/{name}" for name in shown]
+        with self._listed_anew(
+            folder, [both for name in changed for both in (name, starts_of(name))], pictures
+        ):
+            size = len(pools.open_pool(self.home, self.row.wanted["pool"]))
+            for name in changed:
+                _without_lines(folder / name, set(rows), size)
+            for name in pictures:
+                (folder / name).unlink(missing_ok=True)
+
+    @contextmanager
+    def _listed_anew(self, folder: Path, changed: list[str], gone: list[str]) -> Generator[None]:
+        """While files of a pool change: nobody compares them meanwhile, and others keep their checksums."""
+        if not (folder / sums.NAME).exists():  # of an earlier release
+            yield
+            return
+        mine = sa.update(db.pools).where(db.pools.c.id == self.row.wanted["pool"])
+        with self.home.database.writing() as connection:
+            connection.execute(mine.values(sums=None))
+        kept = {name: digest for name, digest in sums.read(folder).items() if name not in {*changed, *gone}}
+        sums.put(folder, kept)
+        yield
+        digest = sums.put(folder, kept | {name: sums.sha256(folder / name) for name in changed})
+        with self.home.database.writing() as connection:
+            connection.execute(mine.values(sums=digest))
 
 
 def _without_lines(file: Any, gone: set[int], n: int) -> None:

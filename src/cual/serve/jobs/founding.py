@@ -20,6 +20,7 @@ from cual.serve.rules import agents, founding, jobs, pools
 from cual.serve.rules.checks import LONGEST_NAME
 from cual.serve.rules.jobs import Claim
 from cual.serve.rules.sources import SOURCE
+from cual.serve.storage import sums
 from cual.serve.storage import tables as db
 from cual.serve.storage.home import Home
 from cual.storage import write_bytes
@@ -46,6 +47,7 @@ def fit(home: Home, claim: Claim, progress: Progress) -> None:
         table, skipped = labelled(folder, row.source, progress)
         agent = _learned(table, row.method, progress)
     write_bytes(folder / founding.SKIPPED, json.dumps(skipped).encode())
+    sums.put(folder, {founding.SKIPPED: sums.sha256(folder / founding.SKIPPED)})
     if _commit(home, claim, agent, len(skipped), bool(row.source.get("example"))):
         shutil.rmtree(folder / SOURCE, ignore_errors=True)
         shutil.rmtree(folder / founding.FEATURES, ignore_errors=True)

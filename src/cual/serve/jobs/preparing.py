@@ -28,6 +28,7 @@ from cual.serve.rules.inbox import closing
 from cual.serve.rules.inbox import files as inbox_files
 from cual.serve.rules.jobs import Claim
 from cual.serve.rules.sources import SOURCE
+from cual.serve.storage import sums
 from cual.serve.storage import tables as db
 from cual.serve.storage.home import Home
 from cual.storage import write_bytes
@@ -45,6 +46,7 @@ def prepare(home: Home, claim: Claim, progress: Progress) -> None:
             sa.select(db.agents.c.current).where(db.agents.c.id == row.agent)
         ).scalar_one()
     agent, folder = agents.load(home, row.agent, current), home.pool_folder(claim.pool)
+    (folder / sums.NAME).unlink(missing_ok=True)  # of an attempt whose files are made anew
     made = Made(row.kind, [], row.shown)
     if row.source.get("example"):
         _put_down_example(folder)
@@ -64,12 +66,13 @@ def prepare(home: Home, claim: Claim, progress: Progress) -> None:
             decoders.check()
     _write_map(folder, pool, progress)
     write_bytes(folder / pools.SKIPPED, json.dumps(skipped).encode())
+    digest = sums.write(folder, leave=[SOURCE])
     settle(folder)
     with home.database.writing() as connection:
         if not jobs.holds(connection, claim):
             return
         values = {"kind": made.kind, "size": len(pool), "skipped": len(skipped), "shown": made.shown}
-        values |= {"state": "ready", "error": None}
+        values |= {"state": "ready", "error": None, "sums": digest}
         connection.execute(sa.update(db.pools).where(db.pools.c.id == claim.pool).values(**values))
         jobs.finished(connection, claim)
         emptied = closing.empty(connection, claim.pool)

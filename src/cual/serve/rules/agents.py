@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Row
 from cual.agent import Agent
 from cual.errors import BadOption, Conflict
 from cual.loop.evidence import Estimate, known
-from cual.serve.rules import audit, jobs
+from cual.serve.rules import audit, jobs, lost
 from cual.serve.rules.checks import check_name, needs
 from cual.serve.rules.records import AgentRecord, Person, Role, VersionRecord
 from cual.serve.storage import tables as db
@@ -182,7 +182,8 @@ def load(home: Home, agent: int, version: int) -> Agent:
         ready(connection, agent)
         there = sa.select(v.number).where(v.agent == agent, v.number == version, v.stage != "discarded")
         one_row(connection, there, f"version {version}")
-    return Agent.load(home.agent_file(agent, version))
+    with lost.reading(home):
+        return Agent.load(home.agent_file(agent, version))
 
 
 def classes(connection: Connection, agent: int, version: int) -> tuple[Label, ...]:

@@ -3,15 +3,14 @@
 Adding one only puts down what came; reading and learning is a job (`cual.serve.jobs.founding`).
 """
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
-from cual.errors import BadFile, BadOption, Conflict
-from cual.serve.rules import agents, audit, jobs, sources
+from cual.errors import BadOption, Conflict
+from cual.serve.rules import agents, audit, jobs, pools, sources
 from cual.serve.rules.checks import check_name, needs
 from cual.serve.rules.records import AgentRecord, Person, Role
 from cual.serve.rules.sources import SOURCE, TableColumns
@@ -75,11 +74,7 @@ def retry(home: Home, agent: int, person: Person) -> int:
 def skipped(home: Home, agent: int) -> list[dict[str, str]]:
     """Labelled items that could not be read, and why."""
     agents.one(home, agent)
-    file = home.agent_folder(agent) / SKIPPED
-    try:
-        return json.loads(file.read_bytes()) if file.exists() else []
-    except ValueError as error:
-        raise BadFile(f"{file} is damaged: {error}") from error
+    return pools.read_skipped(home, home.agent_folder(agent))
 
 
 def built_in() -> list[str]:

@@ -10,10 +10,12 @@ from typing import Any, cast
 
 import sqlalchemy as sa
 
-from cual.data.lines import Lines, write_lines
+from cual.data.lines import Lines, starts_of, write_lines
 from cual.data.plain import REASONS, PlainColumns, Value, chosen, plain
 from cual.errors import BadFile, BadOption, NotFound
+from cual.serve.rules import lost
 from cual.serve.rules.records import ColumnNote, QuestionRecord
+from cual.serve.storage import sums
 from cual.serve.storage import tables as db
 from cual.serve.storage.home import Home, one_row
 from cual.types import Progress
@@ -108,8 +110,9 @@ class Readers:
 
     def get(self, pool: int, row: int) -> dict[str, Value]:
         """The columns of a row; nothing where there are none, or the pool was deleted."""
-        known, lines = self._of(pool)
-        values = None if lines is None else lines.get(row)
+        known, opened = self._of(pool)
+        with lost.reading(self._home):
+            values = None if opened is None else opened.get(row)
         if not isinstance(values, list):
             return {}
         # Of a backup that anybody may have made: what is not plain there is not shown either.
@@ -121,12 +124,19 @@ class Readers:
             with self._home.database.reading() as connection:
                 wanted = sa.select(db.pools.c.shown).where(db.pools.c.id == pool)
                 known = names(one_row(connection, wanted, f"pool {pool}").shown)
-            try:
-                lines = Lines(self._home.pool_folder(pool) / FILE) if known else None
-            except FileNotFoundError:
-                lines = None
-            self._opened[pool] = (known, lines)
+            self._opened[pool] = (known, lines(self._home, pool, FILE) if known else None)
         return self._opened[pool]
+
+
+def lines(home: Home, pool: int, name: str) -> Lines | None:
+    """A file of a pool with one value per row, compared with its checksum when it is opened first; or None."""
+    folder = home.pool_folder(pool)
+    if not (folder / name).exists():
+        return None
+    with lost.reading(home):
+        for file in (name, starts_of(name)):
+            sums.check(folder, file, least=0)
+        return Lines(folder / name)
 
 
 def of(home: Home, pool: int, rows: Iterable[int]) -> dict[int, dict[str, Value]]:

@@ -16,14 +16,15 @@ from sqlalchemy import Connection, Row
 
 from cual.agent import Agent
 from cual.data.folder import FeaturesFolder, is_features_folder
-from cual.data.lines import Lines, write_lines
+from cual.data.lines import write_lines
 from cual.data.plain import PlainColumns
 from cual.data.pool import Pool, check_width
-from cual.errors import BadFile, BadOption, Conflict, NotFound
-from cual.serve.rules import agents, audit, jobs, pool_columns, sources
+from cual.errors import BadOption, Conflict, DamagedFile, NotFound
+from cual.serve.rules import agents, audit, jobs, lost, pool_columns, sources
 from cual.serve.rules.checks import check_name, check_text, needs
 from cual.serve.rules.records import Person, PoolKind, PoolRecord, Role
 from cual.serve.rules.sources import SOURCE, TableColumns
+from cual.serve.storage import sums
 from cual.serve.storage import tables as db
 from cual.serve.storage.home import Home, one_row
 from cual.storage import write_bytes
@@ -219,30 +220,36 @@ def _locked(pool: int) -> sa.Select[Any]:
 def open_pool(home: Home, pool: int) -> Pool:
     """The features of a pool that is ready."""
     folder = home.pool_folder(pool)
-    if (folder / FEATURES_FILE).exists():
-        return Pool.load(folder / FEATURES_FILE)
-    features = FeaturesFolder.open(folder / FEATURES_FOLDER)
-    return Pool(features.X, features.ids)
+    with lost.reading(home):
+        if (folder / FEATURES_FILE).exists():
+            return Pool.load(folder / FEATURES_FILE)
+        sums.check(folder, f"{FEATURES_FOLDER}/manifest.json")
+        features = FeaturesFolder.open(folder / FEATURES_FOLDER)
+        features.verify(once=True)
+        return Pool(features.X, features.ids)
 
 
 def picture(home: Home, pool: int, row: int, large: bool = False) -> Path:
     """The file of a row's picture; the large one where there is one and it is wanted."""
-    folder = home.pool_folder(pool) / PICTURES
-    file = folder / f"{int(row)}.webp"
-    if large and (whole := folder / LARGE.format(row=int(row))).is_file():
-        file = whole
-    if row < 0 or not file.is_file():
-        raise NotFound(f"row {row} of pool {pool} has no picture")
-    return file
+    folder = home.pool_folder(pool)
+    names = [f"{PICTURES}/{int(row)}.webp"]
+    if large:
+        names.insert(0, f"{PICTURES}/{LARGE.format(row=int(row))}")
+    for name in names if row >= 0 else ():
+        if (folder / name).is_file():
+            with lost.reading(home):
+                sums.check(folder, name)
+            return folder / name
+    raise NotFound(f"row {row} of pool {pool} has no picture")
 
 
 def text(home: Home, pool: int, row: int) -> str:
     """The text of a row."""
-    try:
-        with Lines(home.pool_folder(pool) / TEXTS) as lines:
-            words = lines.get(row)
-    except FileNotFoundError:
-        raise NotFound(f"pool {pool} has no texts") from None
+    lines = pool_columns.lines(home, pool, TEXTS)
+    if lines is None:
+        raise NotFound(f"pool {pool} has no texts")
+    with lines, lost.reading(home):
+        words = lines.get(row)
     if words is None:
         raise NotFound(f"row {row} of pool {pool} has no text")
     return str(words)
@@ -256,11 +263,20 @@ def write_texts(folder: Path, texts: Sequence[str]) -> None:
 def skipped(home: Home, pool: int) -> list[dict[str, str]]:
     """Items that could not be read, and why."""
     one(home, pool)
-    file = home.pool_folder(pool) / SKIPPED
-    try:
-        return json.loads(file.read_bytes()) if file.exists() else []
-    except ValueError as error:
-        raise BadFile(f"{file} is damaged: {error}") from error
+    return read_skipped(home, home.pool_folder(pool))
+
+
+def read_skipped(home: Home, folder: Path) -> list[dict[str, str]]:
+    """What the folder of a pool or an agent says of items that could not be read."""
+    file = folder / SKIPPED
+    if not file.exists():
+        return []
+    with lost.reading(home):
+        sums.check(folder, SKIPPED)
+        try:
+            return json.loads(file.read_bytes())
+        except ValueError as error:
+            raise DamagedFile(f"{file} is damaged: {error}") from error
 
 
 def _record(connection: Connection, row: Row[Any]) -> PoolRecord:

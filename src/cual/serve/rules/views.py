@@ -13,10 +13,10 @@ import sqlalchemy as sa
 import torch
 
 from cual import storage
-from cual.errors import NotFound
+from cual.errors import BadFile, FileLost, NotFound
 from cual.loop.adaptation import Adaptation
 from cual.loop.state import State
-from cual.serve.rules import adaptations
+from cual.serve.rules import adaptations, lost
 from cual.serve.storage import tables as db
 from cual.serve.storage.home import Home
 from cual.types import AnyArray, IntArray, Label, Row
@@ -125,16 +125,20 @@ class Views:
                 if key in self._kept:
                     self._kept.move_to_end(key)
                     return _until(self._kept[key], task.round)
+            file = self._home.adaptation_folder(adaptation) / folder / FILE
             try:
-                view = _read(self._home.adaptation_folder(adaptation) / folder / FILE)
+                view = _read(file)
             except FileNotFoundError:  # the worker has gone on and removed it since
                 continue
+            except BadFile:
+                with lost.reading(self._home):
+                    raise
             with self._lock:
                 self._kept[key] = view
                 while len(self._kept) > KEPT:
                     self._kept.popitem(last=False)
             return _until(view, task.round)
-        raise NotFound(f"what the learner left of adaptation {adaptation} is gone; restore a backup")
+        raise FileLost(f"what the learner left of adaptation {adaptation} is gone; restore a backup")
 
 
 def _until(view: View, round: int) -> View:
@@ -229,7 +233,8 @@ def map_of(home: Home, adaptation: int, view: View | None) -> Row:
     file = home.pool_folder(task.pool) / MAP
     if not file.exists():
         return {"x": [], "y": [], "row": [], "state": [], "label": []}
-    _, tensors = storage.read(file, "map")
+    with lost.reading(home):
+        _, tensors = storage.read(file, "map")
     xy = tensors["xy"].numpy()
     rows = _shown(len(xy), list(asked))
     state: list[str] = []

@@ -21,6 +21,7 @@ from cual.serve.rules import (
     exports,
     founding,
     jobs,
+    keeping,
     ledger,
     lending,
     pool_columns,
@@ -31,7 +32,6 @@ from cual.serve.rules import (
     undoing,
     views,
 )
-from cual.serve.rules.checks import needs
 from cual.serve.rules.inbox import closing
 from cual.serve.rules.inbox.keeping import Inboxes
 from cual.serve.rules.inventory import OfInventory
@@ -47,7 +47,6 @@ from cual.serve.rules.records import (
     Person,
     PoolRecord,
     QuestionRecord,
-    Role,
     UndoRecord,
     VersionRecord,
 )
@@ -59,7 +58,7 @@ from cual.serve.rules.showing import OfSamples
 from cual.serve.rules.sources import TableColumns
 from cual.serve.rules.teamwork import OfTeams
 from cual.serve.rules.watching.front import OfWatching
-from cual.serve.storage import backup, restoring
+from cual.serve.storage import restoring
 from cual.serve.storage.database import Database
 from cual.serve.storage.home import Home, empty_uploads, open_home
 from cual.types import Row
@@ -345,19 +344,30 @@ class Workspace(
         return audit.actions(self.home)
 
     def backup(self, path: str | Path, person: Person) -> Path:
-        """Write everything to one file, consistent while others go on working."""
-        needs(person, Role.admin)
-        with self.database.writing() as connection:  # first: nobody gets a copy that is not written down
-            audit.write(connection, person, "backup", "workspace", None)
-        return backup.write(self.home, Path(path))
+        """Write everything to one file, consistent while others go on working.
+
+        `FileLost` where a file is missing or damaged: nobody shall think that it was kept.
+        """
+        return keeping.back_up(self.home, Path(path), person)
 
     @classmethod
-    def restore(cls, path: str | Path, folder: str | Path, database: str | None = None) -> "Workspace":
+    def restore(
+        cls,
+        path: str | Path,
+        folder: str | Path,
+        database: str | None = None,
+        keep_tokens: bool = False,
+    ) -> "Workspace":
         """Make a workspace of a backup, in an empty folder and an empty database of either kind.
 
         It is the operator who does that: there is nobody else yet.
+
+        Parameters
+        ----------
+        keep_tokens
+            Let tokens and sign-in addresses of the backup be good here, too; else they are dropped.
         """
-        home = restoring.restore(Path(path), Path(folder), database)
+        home = restoring.restore(Path(path), Path(folder), database, keep_tokens)
         with home.database.writing() as connection:
             audit.write(connection, OPERATOR, "restore", "workspace", None)
         earlier.adopt(home)

@@ -1,5 +1,6 @@
 """Where a workspace lies: its folder, its database, what it was opened with. What may be in it, `rules` say."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -12,14 +13,17 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select
 
 from cual.errors import BadFile, ForeignFile, NewerFormat, NotFound
+from cual.serve.storage import belonging
 from cual.serve.storage.database import Database
 from cual.serve.storage.events import States
-from cual.serve.storage.migrations import migrate
+from cual.serve.storage.migrations import migrate, readable
 from cual.storage import write_bytes
 
 FORMAT = 1
 DATABASE_FILE = "cual.sqlite3"
-_SETTINGS = "workspace.json"
+SETTINGS = "workspace.json"
+PARTS = ("agents", "pools", "adaptations", "uploads")
+"""The folders of a workspace."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +65,48 @@ def open_home(
     folder: Path, database: str | None = None, roots: Sequence[str | Path] = (), lend_seconds: float = 300
 ) -> Home:
     """Make the folder and the tables, or take those that are there and bring them up to date."""
+    folder = folder.resolve()
+    there, new = folder.exists(), not (folder / SETTINGS).exists()
     home = unmigrated(folder, database, roots, lend_seconds)
-    migrate(home.database)
+    try:
+        belonging.check(home.folder, home.id, home.database, new)
+        migrate(home.database)
+        belonging.claim(home.folder, home.id, home.database)
+    except BaseException:
+        home.database.close()
+        if new:
+            _unmake(folder, there)
+        raise
     return home
+
+
+def existing(folder: Path, database: str | None = None) -> Home:
+    """A workspace that is there, with the tables as they are, to look at: nothing is made or migrated."""
+    folder = folder.resolve()
+    if not (folder / SETTINGS).is_file():
+        raise ForeignFile(f"{folder} is no workspace")
+    home = unmigrated(folder, database)
+    try:
+        belonging.check(home.folder, home.id, home.database)
+        if not belonging.there(home.database):
+            raise NotFound(f"{home.database.url.database}: the database of {folder} is not there")
+        with home.database.reading() as connection:
+            if readable(connection) is None:
+                raise NotFound(f"the database of {folder} holds no tables")
+    except BaseException:
+        home.database.close()
+        raise
+    return home
+
+
+def _unmake(folder: Path, keep: bool) -> None:
+    """Take a folder away again that was made for nothing; what was there before stays."""
+    (folder / SETTINGS).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        for part in PARTS:
+            (folder / part).rmdir()
+        if not keep:
+            folder.rmdir()
 
 
 def unmigrated(
@@ -79,7 +122,7 @@ def unmigrated(
 
 def read_id(folder: Path) -> str:
     """The id of the workspace in `folder`, which is made if it is new or empty."""
-    file = folder / _SETTINGS
+    file = folder / SETTINGS
     if file.exists():
         try:
             settings = json.loads(file.read_text(encoding="utf-8"))
@@ -92,11 +135,16 @@ def read_id(folder: Path) -> str:
     if folder.exists() and any(not p.name.startswith(".") for p in folder.iterdir()):
         raise ForeignFile(f"{folder} holds other things and no workspace; give an empty or a new folder")
     identity = uuid.uuid4().hex
-    text = json.dumps({"cual": "workspace", "format": FORMAT, "id": identity}, indent=1)
-    for part in ("agents", "pools", "adaptations", "uploads"):
+    for part in PARTS:
         (folder / part).mkdir(parents=True, exist_ok=True)
-    write_bytes(file, text.encode() + b"\n")
+    write_id(folder, identity)
     return identity
+
+
+def write_id(folder: Path, identity: str) -> None:
+    """Say that a folder is a workspace, and which."""
+    text = json.dumps({"cual": "workspace", "format": FORMAT, "id": identity}, indent=1)
+    write_bytes(folder / SETTINGS, text.encode() + b"\n")
 
 
 def empty_uploads(home: Home) -> None:

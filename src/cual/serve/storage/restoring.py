@@ -4,87 +4,166 @@ Nothing is unpacked by a name that the zip gives unless it is one that a workspa
 behind when something is wrong.
 """
 
+import contextlib
+import itertools
 import json
 import re
 import shutil
+import uuid
 import zipfile
-import zlib
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from cual.errors import BadFile, Conflict, CualError, DamagedFile, ForeignFile, NewerFormat, TooLarge
-from cual.serve.storage import migrations
+from cual.serve.storage import belonging, checking, holdings, migrations, sums
 from cual.serve.storage import tables as db
-from cual.serve.storage.backup import ALLOWED, FORMAT, LEFT_OUT, MANIFEST
-from cual.serve.storage.home import Home, unmigrated
+from cual.serve.storage.backup import ALLOWED, FORMAT, LEFT_OUT, MANIFEST, MOST_NAMED, UNREADABLE, check_sums
+from cual.serve.storage.database import Database
+from cual.serve.storage.holdings import as_it_is
+from cual.serve.storage.home import DATABASE_FILE, PARTS, SETTINGS, Home, unmigrated, write_id
 from cual.types import Row
 
 MOST_BYTES = 2**40
 """What a backup may unpack to."""
+LONGEST_ROW = 128 * 2**20
+"""Bytes that one row may have: an event can be as long as a pool, and is taken into memory whole."""
+MOST_PARTS = 2**20
+"""Lists and objects within a row: empty ones take thirty times as much memory as in the file."""
+_AT_ONCE = 1000
+_BYTES_AT_ONCE = 8 * 2**20
+STAGING = ".restoring"
+"""Where things are put together, in the new folder: it becomes a workspace when all of it is there."""
 
 
-def restore(path: Path, folder: Path, database: str | None = None, most_bytes: int = MOST_BYTES) -> Home:
-    """Make a workspace of a backup; the folder and the database must be empty."""
+@dataclass(frozen=True)
+class Limits:
+    """What is taken of a backup, which may come from anybody."""
+
+    most_bytes: int = MOST_BYTES
+    longest_row: int = LONGEST_ROW
+    most_parts: int = MOST_PARTS
+
+
+def restore(
+    path: Path,
+    folder: Path,
+    database: str | None = None,
+    keep_tokens: bool = False,
+    limits: Limits = Limits(),
+) -> Home:
+    """Make a workspace of a backup; the folder and the database must be empty.
+
+    It has an id of its own, so that neither its folder nor its database can be taken for those that the backup
+    was made of. Nothing is left behind when something is wrong.
+
+    Parameters
+    ----------
+    keep_tokens
+        Let the tokens and sign-in addresses of the backup be good here, too.
+    """
     folder = folder.resolve()
-    if folder.exists() and any(folder.iterdir()):
+    if folder.exists() and any(inside.name != STAGING for inside in folder.iterdir()):
         raise Conflict(f"{folder} is not empty; a backup is restored into an empty folder")
     there = folder.exists()
+    staging = folder / STAGING
     try:
+        shutil.rmtree(staging, ignore_errors=True)  # of one that was killed
         with zipfile.ZipFile(path) as packed:
-            return _restored(path, packed, folder, database, most_bytes)
+            schema, members = _checked(path, packed, limits)
+            for part in PARTS:
+                (staging / part).mkdir(parents=True)
+            _unpack_all(packed, members, staging)
+            identity = uuid.uuid4().hex
+            target = Database(database or f"sqlite:///{staging / DATABASE_FILE}")
+            with _emptied_after_errors(target):
+                _fill_all(target, packed, schema, {member.filename for member in members}, keep_tokens, limits)
+                write_id(staging, identity)
+                _check_whole(path, staging, target)
+                belonging.claim(folder, identity, target)
+                target.close()
+                _put_in_place(staging, folder)
     except BaseException as error:
-        for left in folder.iterdir() if folder.exists() else ():
-            shutil.rmtree(left) if left.is_dir() else left.unlink()
-        if folder.exists() and not there:
-            folder.rmdir()
-        if isinstance(error, _DAMAGE) and not isinstance(error, CualError | OperationalError):
+        _clean(folder, there)
+        if isinstance(error, (*UNREADABLE, SQLAlchemyError)) and not isinstance(
+            error, CualError | OperationalError
+        ):
             why = str(error).partition("\n")[0]  # what a database adds is not for people
             raise DamagedFile(f"{path} is not a whole backup: {why}") from error
         raise
+    return unmigrated(folder, database)
 
 
-_DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    NotImplementedError,  # a way of packing that nobody asked for
-    RuntimeError,  # a password
-    UnicodeDecodeError,
-    json.JSONDecodeError,
-    SQLAlchemyError,  # values that a column does not take
-)
+def _clean(folder: Path, keep: bool) -> None:
+    for left in folder.iterdir() if folder.exists() else ():
+        shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
+    if folder.exists() and not keep:
+        folder.rmdir()
 
 
-def _restored(path: Path, packed: zipfile.ZipFile, folder: Path, database: str | None, most_bytes: int) -> Home:
-    schema, members = _checked(path, packed, most_bytes)
-    for part in ("agents", "pools", "adaptations", "uploads"):
-        (folder / part).mkdir(parents=True, exist_ok=True)
-    for member in members:
-        if member.filename.startswith("files/"):
-            _unpack(packed, member, folder / member.filename.removeprefix("files/"))
-    home = unmigrated(folder, database)
+def _put_in_place(staging: Path, folder: Path) -> None:
+    """Move everything up into the folder; that it is a workspace is said last."""
+    for part in sorted(staging.iterdir(), key=lambda part: part.name == SETTINGS):
+        part.rename(folder / part.name)
+    staging.rmdir()
+
+
+@contextmanager
+def _emptied_after_errors(database: Database) -> Generator[None]:
+    """Leave a database as empty as it was found, unless all goes well."""
+    new, cleared = not belonging.there(database), False
     try:
-        _clear(home)
-        migrations.migrate(home.database, schema)
-        with home.database.writing() as connection:
-            _fill(home, connection, packed, {member.filename for member in members})
-        migrations.migrate(home.database)  # what was the schema of the backup becomes that of today
-        with home.database.writing() as connection:
-            _begin_again(connection)
+        _clear(database)
+        cleared = True
+        yield
     except BaseException:
-        home.database.close()
+        if cleared and not new:
+            with contextlib.suppress(SQLAlchemyError), database.writing() as connection:
+                _drop(connection)
+        database.close()
+        if new and database.url.database:
+            for suffix in ("", "-wal", "-shm"):
+                Path(database.url.database + suffix).unlink(missing_ok=True)
         raise
-    return home
 
 
-def _clear(home: Home) -> None:
+def _unpack_all(packed: zipfile.ZipFile, members: list[zipfile.ZipInfo], folder: Path) -> None:
+    for member in members:
+        name = member.filename.removeprefix("files/")
+        if name != member.filename and name != SETTINGS:  # the new workspace has an id of its own
+            _unpack(packed, member, folder / name)
+
+
+def _fill_all(
+    database: Database, packed: zipfile.ZipFile, schema: int, names: set[str], keep_tokens: bool, limits: Limits
+) -> None:
+    migrations.migrate(database, schema)
+    with database.writing() as connection:
+        _fill(database, connection, packed, names, limits)
+    migrations.migrate(database)  # what was the schema of the backup becomes that of today
+    with database.writing() as connection:
+        _begin_again(connection, keep_tokens)
+
+
+def _check_whole(path: Path, folder: Path, database: Database) -> None:
+    """Refuse a backup whose rows name files that it does not hold, or that are damaged."""
+    with database.reading() as connection:
+        named = holdings.named(connection)
+    lost = [str(finding) for finding in itertools.islice(checking.inspect(folder, named), MOST_NAMED)]
+    if lost:
+        raise DamagedFile(f"{path} is not a whole backup, nothing was restored: {'; '.join(lost)}")
+
+
+def _clear(database: Database) -> None:
     """Take tables away that hold nothing: those of the backup may be older."""
-    with home.database.writing() as connection:
+    with database.writing() as connection:
         if migrations.readable(connection) is None:
             return
         there = sa.inspect(connection).get_table_names()
@@ -92,11 +171,15 @@ def _clear(home: Home) -> None:
             rows = sa.select(sa.func.count()).select_from(table)
             if table is not db.schema and table.name in there and connection.execute(rows).scalar_one():
                 raise Conflict("the database is not empty; a backup is restored into an empty one")
-        db.metadata.drop_all(connection)
-        connection.execute(sa.text("DROP TABLE IF EXISTS alembic_version"))
+        _drop(connection)
 
 
-def _checked(path: Path, packed: zipfile.ZipFile, most_bytes: int) -> tuple[int, list[zipfile.ZipInfo]]:
+def _drop(connection: Connection) -> None:
+    db.metadata.drop_all(connection)
+    connection.execute(sa.text("DROP TABLE IF EXISTS alembic_version"))
+
+
+def _checked(path: Path, packed: zipfile.ZipFile, limits: Limits) -> tuple[int, list[zipfile.ZipInfo]]:
     """The number of a backup's schema and its members, or an error before anything is unpacked."""
     members = packed.infolist()
     names = [member.filename for member in members]
@@ -110,14 +193,18 @@ def _checked(path: Path, packed: zipfile.ZipFile, most_bytes: int) -> tuple[int,
         raise NewerFormat(f"{path} was written by a newer version of cual: update cual")
     tables = {f"tables/{name}.jsonl" for name in db.metadata.tables if name not in LEFT_OUT}
     for member in members:
-        known = member.filename in tables or member.filename == MANIFEST or ALLOWED.fullmatch(member.filename)
+        known = member.filename in {*tables, MANIFEST, sums.NAME} or ALLOWED.fullmatch(member.filename)
         if not known or member.is_dir() or (member.external_attr >> 16) & 0o170000 not in (0, 0o100000):
             raise BadFile(f"{path} holds {member.filename!r}, which no workspace has; nothing was restored")
     if len(set(names)) < len(names):
         raise BadFile(f"{path} names a file twice; nothing was restored")
     total = sum(member.file_size for member in members)
-    if total > most_bytes:
-        raise TooLarge(f"{path} would unpack to {total:,} bytes; at most {most_bytes:,} are taken")
+    if total > limits.most_bytes:
+        raise TooLarge(f"{path} would unpack to {total:,} bytes; at most {limits.most_bytes:,} are taken")
+    if "sums" in manifest:  # earlier releases wrote none
+        check_sums(packed, str(manifest["sums"]), path)
+    elif sums.NAME in names:
+        raise DamagedFile(f"{path} is not what was written: its manifest is damaged")
     return int(schema), members
 
 
@@ -140,7 +227,9 @@ def _read(packed: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> bytes:
     return data
 
 
-def _fill(home: Home, connection: Connection, packed: zipfile.ZipFile, names: set[str]) -> None:
+def _fill(
+    database: Database, connection: Connection, packed: zipfile.ZipFile, names: set[str], limits: Limits
+) -> None:
     """Put rows into tables that have the schema of the backup."""
     inspector = sa.inspect(connection)
     there = set(inspector.get_table_names())
@@ -150,27 +239,49 @@ def _fill(home: Home, connection: Connection, packed: zipfile.ZipFile, names: se
             continue
         if table.name not in there:
             raise DamagedFile(f"the table {table.name} is newer than the backup says")
-        columns = {column["name"]: column["type"] for column in inspector.get_columns(table.name)}
-        today = [sa.column(column.name, column.type) for column in table.columns if column.name in columns]
-        gone = [sa.column(name, type_) for name, type_ in columns.items() if name not in table.columns]
-        target = sa.table(table.name, *today, *gone)
+        target = as_it_is(connection, table)
+        last = 0
         with packed.open(member) as lines:
-            rows = [_row(target, line) for line in lines]
-        for start in range(0, len(rows), 1000):
-            connection.execute(sa.insert(target), rows[start : start + 1000])
-        if not home.database.is_sqlite and "id" in columns and rows:
+            for rows in _batches(target, lines, limits):
+                connection.execute(sa.insert(target), rows)
+                last = max([last, *(row["id"] for row in rows)] if "id" in target.c else [0])
+        if not database.is_sqlite and last:
             sequence = sa.func.pg_get_serial_sequence(table.name, "id")
-            connection.execute(sa.select(sa.func.setval(sequence, max(row["id"] for row in rows))))
+            connection.execute(sa.select(sa.func.setval(sequence, last)))
     _check_rows(connection)
 
 
-def _begin_again(connection: Connection) -> None:
+def _batches(table: sa.TableClause, lines: IO[bytes], limits: Limits) -> Iterator[list[Row]]:
+    """The rows of a table, some at a time: never is more of them in memory than what one row may take."""
+    rows: list[Row] = []
+    size = 0
+    while line := lines.readline(limits.longest_row + 1):
+        if len(line) > limits.longest_row:
+            raise _too_large(table, f"{limits.longest_row:,} bytes")
+        if line.count(b"[") + line.count(b"{") > limits.most_parts:
+            raise _too_large(table, f"{limits.most_parts:,} lists and objects")
+        rows.append(_row(table, line))
+        size += len(line)
+        if len(rows) == _AT_ONCE or size > _BYTES_AT_ONCE:
+            yield rows
+            rows, size = [], 0
+    if rows:
+        yield rows
+
+
+def _too_large(table: sa.TableClause, what: str) -> TooLarge:
+    return TooLarge(f"a row of the table {table.name} has more than {what}; nothing was restored")
+
+
+def _begin_again(connection: Connection, keep_tokens: bool) -> None:
     """What was being worked on is begun again by whoever comes first; what it needs, this machine may have."""
     running = db.jobs.c.state == "running"
     connection.execute(sa.update(db.jobs).where(running).values(state="waiting", worker=None))
     connection.execute(sa.update(db.jobs).values(crashes=0, mark=None))
     # this may be a copy: nobody is told twice before somebody wants that
     connection.execute(sa.update(db.webhooks).values(active=False))
+    if not keep_tokens:  # whoever wrote the backup may have put one in
+        connection.execute(sa.delete(db.tokens))
 
 
 def _check_rows(connection: Connection) -> None:
@@ -222,7 +333,7 @@ def _row(table: sa.TableClause, line: bytes) -> Row:
         for column in table.columns:
             if isinstance(column.type, db.Moment) and row[column.name] is not None:
                 row[column.name] = datetime.fromtimestamp(float(row[column.name]), UTC)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise DamagedFile(f"a row of the table {table.name} cannot be read: {error!r}") from error
     if set(row) != {column.name for column in table.columns}:
         raise DamagedFile(f"a row of the table {table.name} has other columns than expected")

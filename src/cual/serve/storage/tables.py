@@ -198,6 +198,7 @@ pools = sa.Table(
     Column("skipped", Integer, nullable=False, default=0),
     Column("guidelines", Text),  # none: nobody has written any
     Column("shown", Json),  # columns for people to read: their names, and what became of others
+    Column("sums", String(64)),  # SHA-256 of the list of checksums in its folder; none: there is no list
     _made(),
     sqlite_autoincrement=True,
 )
@@ -541,5 +542,11 @@ retention = sa.Table(  # the last row holds; none: everything is kept
     Column("person", ForeignKey("people.id")),  # who said so; none: the operator
     _made(),
     sqlite_autoincrement=True,
+)
+workspace = sa.Table(  # one row: whose database this is (`belonging`)
+    "workspace",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("folder", Text, nullable=False),  # where it was when it was opened last
 )
 schema = sa.Table("cual_schema", metadata, Column("version", Integer, nullable=False))

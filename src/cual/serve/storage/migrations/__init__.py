@@ -46,14 +46,19 @@ def migrate(database: Database, to: int | None = None) -> int:
     """
     target = newest() if to is None else to
     with database.rebuilding() as connection:
-        if not database.is_sqlite:
-            connection.exec_driver_sql("SET LOCAL lock_timeout = 0")  # whoever is at it may take long
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
+        lock(connection)
         number = readable(connection)
         if number is None or number < target:
             _upgrade(connection, number, target)
             return target
         return number
+
+
+def lock(connection: Connection) -> None:
+    """Let nobody else migrate until the transaction ends; on SQLite a writing one is alone anyway."""
+    if connection.dialect.name != "sqlite":
+        connection.exec_driver_sql("SET LOCAL lock_timeout = 0")  # whoever is at it may take long
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
 
 
 def current(connection: Connection) -> int | None:

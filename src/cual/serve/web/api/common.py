@@ -18,6 +18,7 @@ from cual.errors import (
     BudgetExceeded,
     Conflict,
     CualError,
+    FileLost,
     FolderInUse,
     LabelsMissing,
     NotAllowed,
@@ -127,7 +128,7 @@ _SAID = {
     415: "A type that is not taken here",
     422: "Not as described here, or refused by the learner",
     429: "Too many failed attempts, or too many requests at once",
-    503: "The database does not answer, or there is too much to do; try again",
+    503: "The database does not answer, a file is lost, or there is too much to do; try again",
 }
 
 
@@ -145,7 +146,7 @@ _STATUS: tuple[tuple[tuple[type[CualError], ...], int], ...] = (
     ((Conflict, BudgetExceeded, AlreadyFinished, LabelsMissing, SamplesMissing, FolderInUse), 409),
     ((TooLarge,), 413),
     ((TooManyRequests,), 429),
-    ((Overloaded, PredictionsStopped), 503),
+    ((Overloaded, PredictionsStopped, FileLost), 503),
 )
 
 
