@@ -12,8 +12,8 @@ from typer.core import TyperGroup
 
 from cual.cli import (
     bench,
-    clean,
     check,
+    clean,
     data,
     demo,
     embed,
