@@ -31,7 +31,7 @@ READING = {
     *("pseudo_labels", "alike", "report", "jobs", "audit", "audit_actions"),
     *("encoders", "skipped_of_agent", "dependents_of_agent", "dependents_of_pool"),
     *("classes", "find_classes", "recent_classes", "class_keys", "kept_keys", "undo_cost"),
-    *("agreement", "gold", "pace", "repairs", "repair"),
+    *("agreement", "gold", "pace", "repairs", "repair", "changes_at_once"),
     *("stage_changes", "shadow", "shadow_picture"),
     *("watching", "webhooks", "group_example"),
     *("inbox", "waiting_samples", "unlike_samples", "waiting_original", "sent_before"),

@@ -14,7 +14,7 @@ import pytest
 import uvicorn
 
 from cual import SKIP, Client
-from cual.client import RemoteAdaptation, ServiceError
+from cual.client import RemoteAdaptation, RemoteAgent, RemoteRepair, ServiceError
 from cual.errors import (
     BadFeatures,
     BadLabels,
@@ -23,11 +23,13 @@ from cual.errors import (
     LabelsMissing,
     NotAllowed,
     NotFound,
+    TooFewSamples,
     Unavailable,
     UnknownClass,
     UnknownQuery,
     UnknownSample,
 )
+from cual.serve.jobs import repairing
 from cual.serve.jobs.worker import Worker
 from cual.serve.operations.supervisor import listen
 from cual.serve.rules.records import Role
@@ -423,3 +425,40 @@ def test_teaching_splitting_and_forgetting(here: Site, admin: Client, world: Wor
     left = admin.split_class(agent, "cat")
     assert admin.drop_repair(left).state == "dropped"
     assert [repair.kind for repair in admin.repairs(agent)][-3:] == ["forget", "split", "teach"]
+
+
+def test_merging_and_removing_where_the_head_is_trained_again(
+    here: Site, admin: Client, world: World, tmp_path: Path
+) -> None:
+    first = world.agent().teach(world.pool, list(world.truth.values()))
+    first.save(tmp_path / "trained.agent")
+    agent = admin.add_agent("trained", tmp_path / "trained.agent")
+    merged = admin.merge_classes(agent, "cat", "dog", why="one kind")
+    assert (merged.version, merged.classes) == (1, ("cat", "Füchsin mit Schal", "owl"))
+    (repair,) = admin.repairs(agent)
+    assert (repair.kind, repair.state, repair.version, repair.why) == ("merge", "done", 1, "one kind")
+    assert repair.change is not None
+    assert (repair.change["into"], repair.change["how"]) == ("cat", "trained again")
+    begun = admin.remove_class(agent, "owl", wait=False)
+    assert isinstance(begun, RemoteRepair)
+    assert (begun.kind, begun.classes) == ("remove", ("owl",))
+    until(lambda: admin.repair(agent, begun.id).state == "done")
+    assert admin.agent(agent).classes == ("cat", "Füchsin mit Schal")
+    with pytest.raises(UnknownClass):
+        admin.remove_class(agent, "owl")
+    world.agent(method="cual-plus").save(tmp_path / "plus.agent")
+    at_once = admin.merge_classes(admin.add_agent("plus", tmp_path / "plus.agent"), "cat", "dog", wait=False)
+    assert isinstance(at_once, RemoteAgent)
+    assert at_once.classes == ("cat",)
+
+
+def test_a_merge_that_fails_is_an_error_of_the_client(
+    here: Site, admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise TooFewSamples("on purpose")
+
+    monkeypatch.setattr(repairing, "_merge", fail)
+    with pytest.raises(ServiceError, match=r"\(merge\) failed: on purpose"):
+        admin.merge_classes(here.service.agent, "cat", "dog")
+    assert admin.agent(here.service.agent).version == 0

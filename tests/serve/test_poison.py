@@ -102,6 +102,30 @@ def test_a_pool_that_kills_its_worker_is_given_up_and_the_next_is_prepared(servi
     assert job.error == error
 
 
+def test_a_repair_whose_worker_dies_while_it_trains_is_done_again_to_the_bit(
+    service: Service, tmp_path: Path
+) -> None:
+    w = service.workspace
+    expected = w.load_agent(service.agent).merge_classes("cat", "dog", person="ann")
+    expected.save(tmp_path / "expected.agent")
+    asked = w.merge_classes(service.agent, "cat", ["dog"], service.ann)
+    dying = f"""
+        tell = progress
+        def progress(stage, done, total):
+            if claim.attempt == 1 and stage == "training again" and done > 1:
+                {KILL}
+            tell(stage, done, total)
+    """
+    with worker(w, repair=textwrap.dedent(dying)):
+        until(lambda: w.repair(service.agent, asked.id).state != "preparing")
+    done = w.repair(service.agent, asked.id)
+    assert (done.state, done.version) == ("done", 1), done.error
+    job = next(job for job in w.jobs() if job.repair == asked.id)
+    assert (job.attempt, job.crashes) == (2, 1)
+    assert [version.number for version in w.versions(service.agent)] == [0, 1]
+    assert service.agent_bytes(1) == (tmp_path / "expected.agent").read_bytes()
+
+
 @pytest.mark.parametrize("code", [9, 0])
 def test_a_step_that_ends_its_worker_does_not_hold_up_other_adaptations(service: Service, code: int) -> None:
     w = service.workspace

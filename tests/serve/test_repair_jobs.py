@@ -1,4 +1,7 @@
-"""Teaching, forgetting and splitting in the service: a worker's job and a version each, for administrators."""
+"""Teaching, forgetting and splitting in the service: a worker's job and a version each, for administrators.
+
+So are merging and removing where a head has to be trained again: `test_training_again`.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -490,7 +493,7 @@ def test_what_is_nowhere_kept_stays_in_the_class_if_that_is_wished(service: Serv
 # -- all of them -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("what", ["teach", "forget", "split"])
+@pytest.mark.parametrize("what", ["teach", "forget", "split", "merge", "remove"])
 def test_only_administrators_and_only_while_nothing_is_under_way(
     service: Service, world: World, what: str
 ) -> None:
@@ -502,6 +505,10 @@ def test_only_administrators_and_only_while_nothing_is_under_way(
             return workspace.teach(service.agent, file, person)
         if what == "forget":
             return workspace.forget(service.agent, person, service.pool, [world.ids[0]])
+        if what == "merge":
+            return workspace.merge_classes(service.agent, "cat", ["dog"], person)
+        if what == "remove":
+            return workspace.remove_class(service.agent, "cat", person)
         return workspace.split_class(service.agent, "cat", person)
 
     for person in (service.bob, service.eve):

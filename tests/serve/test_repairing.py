@@ -1,11 +1,14 @@
-"""Classes renamed, merged and removed in the service: a version each, for administrators, written down."""
+"""Classes renamed, merged and removed in the service: a version each, for administrators, written down.
+
+At once, in closed form; where the head has to be trained again a worker does it: `test_repair_jobs`.
+"""
 
 from collections.abc import Callable
 
 import pytest
 
 from cual.errors import BadLabels, BadOption, Conflict, NotAllowed, SamplesMissing, UnknownClass
-from cual.serve.rules.records import OPERATOR, Person, Role
+from cual.serve.rules.records import OPERATOR, AgentRecord, Person, Role
 from cual.serve.rules.workspace import Workspace
 from serving import Service
 from visiting import site
@@ -27,6 +30,7 @@ def test_a_repair_is_a_version_with_its_reason(service: Service, plus: int) -> N
     assert "barn owl" in record.classes
     workspace.merge_classes(plus, "cat", ["dog"], service.ann)
     last = workspace.remove_class(plus, "barn owl", service.ann)
+    assert isinstance(last, AgentRecord)
     assert last.classes == ["cat", "Füchsin mit Schal"]
     versions = workspace.versions(plus)
     assert [version.parent for version in versions] == [None, 0, 1, 2]
@@ -94,15 +98,16 @@ def test_what_cannot_be_is_refused_and_leaves_nothing(service: Service, plus: in
         workspace.rename_class(plus, "owl", "cat", service.ann)
     with pytest.raises(BadOption, match="longer than 1000"):
         workspace.rename_class(plus, "owl", "barn owl", service.ann, "x" * 1001)
-    with pytest.raises(Conflict, match="has to be trained again"):
-        workspace.merge_classes(service.agent, "cat", ["dog"], service.ann)
     small = world.agent(method="cual-plus", buffer=4)
     agent = workspace.add_agent("small", small, OPERATOR).id
     with pytest.raises(SamplesMissing):
         workspace.remove_class(agent, "cat", service.ann)
     assert len(workspace.versions(agent)) == len(workspace.versions(plus)) == 1
     assert list(workspace.home.folder.glob("agents/.*.agent")) == []
-    assert workspace.remove_class(agent, "cat", service.ann, leave_spread=True).classes == ["dog"]
+    done = workspace.remove_class(agent, "cat", service.ann, leave_spread=True)
+    assert isinstance(done, AgentRecord)
+    assert done.classes == ["dog"]
+    assert workspace.repairs(agent) == workspace.repairs(plus) == []
 
 
 def test_over_http(service: Service, plus: int) -> None:
@@ -114,11 +119,9 @@ def test_over_http(service: Service, plus: int) -> None:
         assert "barn owl" in renamed.json()["classes"]
         merging = {"into": "cat", "others": ["dog"]}
         assert annotator.post(f"{at}/merge", json=merging).status_code == 403
-        assert len(admin.post(f"{at}/merge", json=merging).json()["classes"]) == 3
+        merged = admin.post(f"{at}/merge", json=merging)
+        assert (merged.status_code, len(merged.json()["classes"])) == (200, 3)
         assert admin.post(f"{at}/remove", json={"label": "barn owl"}).json()["version"] == 3
         assert admin.post(f"{at}/remove", json={"label": "barn owl"}).status_code == 404
-        trained = admin.post(f"/api/agents/{service.agent}/classes/merge", json=merging)
-        assert trained.status_code == 409
-        assert trained.json()["error"] == "Conflict"
         versions = admin.get(f"/api/agents/{plus}/versions").json()
         assert versions[1]["change"]["to"] == "barn owl"

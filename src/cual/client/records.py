@@ -65,11 +65,11 @@ class RemoteInbox:
 
 @dataclass(frozen=True)
 class RemoteRepair:
-    """Something that was taught, taken back or split, or is under way."""
+    """Something that a worker has taught, taken back, split, merged or removed, or that is under way."""
 
     id: int
     agent: int
-    kind: Literal["teach", "forget", "split"]
+    kind: Literal["teach", "forget", "split", "merge", "remove"]
     state: Literal["preparing", "asking", "done", "failed", "dropped"]
     error: str | None
     by: str
@@ -81,6 +81,10 @@ class RemoteRepair:
     split: Mapping[str, Any] | None = None
     """What a split asks: label, size, missing, groups (size, examples), questions; samples have a number
     (`sample`), a group, and pool and row where they lie in one."""
+    change: Mapping[str, Any] | None = None
+    """What the version says was changed, once it is made; `how` says whether exactly or by training again."""
+    classes: tuple[Label, ...] = ()
+    """That are merged (the first stays), removed or split, until it is done."""
 
 
 @dataclass(frozen=True)

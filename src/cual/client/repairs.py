@@ -1,7 +1,7 @@
 """Repairs of an agent over HTTP: classes renamed, merged, removed and split, samples and answers taken back."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 from cual.client.connection import Connection, ServiceError, until
 from cual.client.records import Label, RemoteAgent, RemotePool, RemoteRepair, id_of, read
@@ -12,30 +12,67 @@ class Repairs(Connection):
 
     def rename_class(self, agent: int | RemoteAgent, label: Label, to: Label, why: str = "") -> RemoteAgent:
         """Give a class another name, in a version of its own. `Conflict` while an adaptation is under way."""
-        return self._repair(agent, "rename", label=label, to=to, why=why)
+        said = {"label": label, "to": to, "why": why}
+        return read(RemoteAgent, self.post(f"/api/agents/{id_of(agent)}/classes/rename", json=said, once=True))
 
+    @overload
     def merge_classes(
-        self, agent: int | RemoteAgent, into: Label, *others: Label, why: str = ""
-    ) -> RemoteAgent:
-        """Make other classes part of one, in a version of its own."""
-        return self._repair(agent, "merge", into=into, others=list(others), why=why)
+        self, agent: int | RemoteAgent, into: Label, *others: Label, why: str = "", wait: Literal[True] = True
+    ) -> RemoteAgent: ...
+    @overload
+    def merge_classes(
+        self, agent: int | RemoteAgent, into: Label, *others: Label, why: str = "", wait: bool
+    ) -> RemoteAgent | RemoteRepair: ...
+    def merge_classes(
+        self, agent: int | RemoteAgent, into: Label, *others: Label, why: str = "", wait: bool = True
+    ) -> RemoteAgent | RemoteRepair:
+        """Make other classes part of one, in a version of its own; the agent as it is then.
 
+        In closed form that is done at once. A head that trains is trained again from what is kept, by a worker:
+        without `wait`, the repair comes back as it was begun, for `repair` to follow.
+        """
+        return self._changed(agent, "merge", {"into": into, "others": list(others), "why": why}, wait)
+
+    @overload
     def remove_class(
-        self, agent: int | RemoteAgent, label: Label, leave_spread: bool = False, why: str = ""
-    ) -> RemoteAgent:
-        """Remove a class, in a version of its own.
+        self,
+        agent: int | RemoteAgent,
+        label: Label,
+        leave_spread: bool = False,
+        why: str = "",
+        wait: Literal[True] = True,
+    ) -> RemoteAgent: ...
+    @overload
+    def remove_class(
+        self, agent: int | RemoteAgent, label: Label, leave_spread: bool = False, why: str = "", *, wait: bool
+    ) -> RemoteAgent | RemoteRepair: ...
+    def remove_class(
+        self,
+        agent: int | RemoteAgent,
+        label: Label,
+        leave_spread: bool = False,
+        why: str = "",
+        wait: bool = True,
+    ) -> RemoteAgent | RemoteRepair:
+        """Remove a class, in a version of its own; at once or by a worker, as in `merge_classes`.
 
         Where not all its samples are in the agent's memory, `leave_spread` leaves what they said of how classes
-        spread; else that is refused.
+        spread; else that is refused, but where the head is trained again.
         """
-        return self._repair(agent, "remove", label=label, leave_spread=leave_spread, why=why)
+        return self._changed(agent, "remove", {"label": label, "leave_spread": leave_spread, "why": why}, wait)
 
-    def _repair(self, agent: int | RemoteAgent, what: str, **said: Any) -> RemoteAgent:
-        record = self.post(f"/api/agents/{id_of(agent)}/classes/{what}", json=said, once=True)
-        return read(RemoteAgent, record)
+    def _changed(
+        self, agent: int | RemoteAgent, what: str, said: dict[str, Any], wait: bool
+    ) -> RemoteAgent | RemoteRepair:
+        """The agent, if it is changed already or with `wait`; else the repair that was begun."""
+        answer = self._send("POST", f"/api/agents/{id_of(agent)}/classes/{what}", json=said, once=True)
+        if answer.status_code != 202:
+            return read(RemoteAgent, answer.json())
+        repair = self._over(read(RemoteRepair, answer.json()), wait)
+        return read(RemoteAgent, self.get(f"/api/agents/{id_of(agent)}")) if wait else repair
 
     def repairs(self, agent: int | RemoteAgent) -> list[RemoteRepair]:
-        """What was taught, taken back and split, and what is under way; the latest first."""
+        """What a worker has changed, from teaching to removing, and what is under way; the latest first."""
         return [read(RemoteRepair, row) for row in self.get(f"/api/agents/{id_of(agent)}/repairs")]
 
     def repair(self, agent: int | RemoteAgent, repair: int) -> RemoteRepair:

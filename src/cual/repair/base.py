@@ -190,12 +190,7 @@ class By:
 
 def _trained_again(agent: Repairable, draft: Draft, progress: Progress | None) -> Head:
     """A head of the method that has learned what is kept, and nothing else."""
-    missing = [name for c, name in enumerate(draft.names.names) if not bool((draft.replay.y == c).any())]
-    if missing:
-        raise TooFewSamples(
-            f"the head has to be trained again, but nothing is kept of {missing[0]!r}; "
-            "teach samples of it first"
-        )
+    check_kept(draft)
     known = Samples(draft.replay.X.float(), draft.replay.y)
     none = Samples(known.X[:0], known.y[:0])
     return agent.method.head.learn(
@@ -203,6 +198,16 @@ def _trained_again(agent: Repairable, draft: Draft, progress: Progress | None) -
         generator(agent.seed, agent.version + 1, 0, "long-term head"),
         at_stage(progress, "training again"),
     )
+
+
+def check_kept(draft: Draft) -> None:
+    """Refuse to train a head again that would not know a class any more."""
+    missing = [name for c, name in enumerate(draft.names.names) if not bool((draft.replay.y == c).any())]
+    if missing:
+        raise TooFewSamples(
+            f"the head has to be trained again, but nothing is kept of {missing[0]!r}; "
+            "teach samples of it first"
+        )
 
 
 def _fitted_again(agent: Repairable, draft: Draft) -> tuple[ClassModel, ...]:

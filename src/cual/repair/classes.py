@@ -10,9 +10,9 @@ from cual.data.labels import ClassNames
 from cual.errors import BadLabels, SamplesMissing
 from cual.heads import Head, JoinsClasses, Samples
 from cual.learned import marks_of
-from cual.repair.base import A, By, Draft, number_of, targets, version_of
+from cual.repair.base import A, By, Draft, Repairable, check_kept, number_of, targets, version_of
 from cual.repair.samples import NOTHING_LEFT, Given, entries_of
-from cual.types import Progress
+from cual.types import Progress, Row
 
 
 def renamed(agent: A, old: Any, new: Any, by: By) -> A:
@@ -27,6 +27,22 @@ def renamed(agent: A, old: Any, new: Any, by: By) -> A:
 
 def merged(agent: A, into: Any, others: tuple[Any, ...], by: By, progress: Progress | None = None) -> A:
     """The next version, for which some classes were always one."""
+    draft, change = _joined(agent, into, others)
+    return version_of(agent, draft, change, by, progress)
+
+
+def check_merge(agent: Repairable, into: Any, others: tuple[Any, ...]) -> None:
+    """Refuse what `merged` would of an agent whose head has to be trained again; nothing is trained."""
+    check_kept(_joined(agent, into, others)[0])
+
+
+def check_removal(agent: Repairable, name: Any) -> None:
+    """Refuse what `removed` would of an agent whose head has to be trained again; nothing is trained."""
+    check_kept(Draft.of(agent).without_classes([number_of(agent.names, name)]))
+
+
+def _joined(agent: Repairable, into: Any, others: tuple[Any, ...]) -> tuple[Draft, Row]:
+    """What a version knows in which some classes are one, and what its history says of it."""
     kept, gone = number_of(agent.names, into), [number_of(agent.names, name) for name in others]
     if not gone or kept in gone or len(set(gone)) < len(gone):
         raise BadLabels("name the class that stays, and others than it that become part of it, each once")
@@ -39,7 +55,7 @@ def merged(agent: A, into: Any, others: tuple[Any, ...], by: By, progress: Progr
         "into": agent.names.names[kept],
         "classes": [agent.names.names[c] for c in gone],
     }
-    return version_of(agent, Draft.of(agent).renumbered(numbers.tolist(), names), change, by, progress)
+    return Draft.of(agent).renumbered(numbers.tolist(), names), change
 
 
 def removed(

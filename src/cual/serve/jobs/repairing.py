@@ -1,5 +1,6 @@
-"""Repairs of an agent as a worker does them: teaching and splitting. Forgetting is beside this file.
+"""Repairs of an agent as a worker does them: teaching, splitting, merging, removing.
 
+Forgetting is beside this file; what a head does in closed form takes no worker (`cual.serve.rules.repairing`).
 Each ends in one version. Killed before that, it is done again.
 """
 
@@ -48,6 +49,10 @@ def repair(home: Home, claim: Claim, progress: Progress) -> None:
             _teach(home, claim, row, progress)
         elif row.kind == "forget":
             forgetting.forget(home, claim, row, progress)
+        elif row.kind == "merge":
+            _merge(home, claim, row, progress)
+        elif row.kind == "remove":
+            _remove(home, claim, row, progress)
         elif row.answers is None:
             _propose(home, claim, row, progress)
         else:
@@ -97,6 +102,23 @@ def _number(label: Label, agent: Agent) -> Label:
         return read_label(label, agent.names) if isinstance(label, str) else label
     except BadLabels:
         raise BadLabels(f"the agent's classes are whole numbers, but a label is {label!r}") from None
+
+
+# -- merging and removing, where the head has to be trained again ----------------------------------------------
+
+
+def _merge(home: Home, claim: Claim, row: Row[Any], progress: Progress) -> None:
+    base, before = current(home, row.agent)
+    into, others, why = row.wanted["into"], row.wanted["others"], row.wanted["why"] or None
+    after = before.merge_classes(into, *others, person=row.name, why=why, progress=progress)
+    commit(home, claim, row, base, after)
+
+
+def _remove(home: Home, claim: Claim, row: Row[Any], progress: Progress) -> None:
+    base, before = current(home, row.agent)
+    label, why = row.wanted["label"], row.wanted["why"] or None
+    after = before.remove_class(label, person=row.name, why=why, progress=progress)
+    commit(home, claim, row, base, after)
 
 
 # -- splitting -------------------------------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from cual.serve.rules import class_keys, classes, finding, repairing
-from cual.serve.rules.records import AgentRecord, ClassRecord, Person
+from cual.serve.rules import class_keys, classes, finding, repair_jobs, repairing
+from cual.serve.rules.records import AgentRecord, ClassRecord, Person, RepairRecord
 from cual.serve.storage.home import Home
 from cual.types import Label
 
@@ -41,15 +41,30 @@ class OfClasses:
 
     def merge_classes(
         self, agent: int, into: Label, others: Sequence[Label], person: Person, why: str = ""
-    ) -> AgentRecord:
-        """Make classes part of another one, in a version of its own."""
-        return repairing.merge(self.home, agent, into, others, person, why)
+    ) -> AgentRecord | RepairRecord:
+        """Make classes part of another one, in a version of its own.
+
+        At once where the head does it in closed form: the agent as it is then. A head that has to be trained
+        again is, by a worker: the repair, which says how far it is.
+        """
+        return repair_jobs.merge(self.home, agent, into, others, person, why)
 
     def remove_class(
         self, agent: int, label: Label, person: Person, leave_spread: bool = False, why: str = ""
-    ) -> AgentRecord:
-        """Remove a class, in a version of its own; `leave_spread` where its samples are not all in memory."""
-        return repairing.remove(self.home, agent, label, person, leave_spread, why)
+    ) -> AgentRecord | RepairRecord:
+        """Remove a class, in a version of its own: at once, or by a worker, as in `merge_classes`.
+
+        Parameters
+        ----------
+        leave_spread
+            In closed form, also where its samples are not all in memory: leave what they said of how classes
+            spread.
+        """
+        return repair_jobs.remove(self.home, agent, label, person, leave_spread, why)
+
+    def changes_at_once(self, agent: int) -> bool:
+        """Whether classes are merged and removed at once, in closed form; else the head is trained again."""
+        return repairing.at_once(self.home, agent)
 
     def recent_classes(self, agent: int, person: Person) -> list[Label]:
         """What a person answered with, the latest first."""

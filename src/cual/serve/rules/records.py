@@ -367,7 +367,7 @@ class UndoRecord:
     """For people: one or two sentences."""
 
 
-RepairKind = Literal["teach", "forget", "split"]
+RepairKind = Literal["teach", "forget", "split", "merge", "remove"]
 RepairState = Literal["preparing", "asking", "done", "failed", "dropped"]
 """"asking": a split waits for names and answers."""
 
@@ -419,6 +419,10 @@ class RepairRecord:
     why: str
     version: int | None
     """The version that it made."""
+    change: Row | None
+    """What that version says was changed, and how: exactly, or by training again."""
+    classes: list[Label]
+    """That are merged (the first stays), removed or split, until it is done."""
     skipped: int
     """Items that could not be read."""
     split: SplitRecord | None

@@ -1,4 +1,5 @@
-"""Repairs of an agent that take a worker: teaching, forgetting, splitting a class. Asked for here, not done.
+"""Repairs of an agent that take a worker: teaching, forgetting, splitting a class; merging and removing classes
+where the head has to be trained again. Asked for here, not done.
 
 What is asked for is a row, which a job works off (`cual.serve.jobs.repairing`, `forgetting`). One at a time for
 each agent, and none while an adaptation of it is under way. What is done at once is in `repairing`.
@@ -15,10 +16,11 @@ from sqlalchemy import Connection, Row
 from cual.data.labels import ClassNames
 from cual.errors import BadLabels, BadOption, Conflict, SamplesMissing, UnknownClass, UnknownSample
 from cual.repair.splitting import MOST_PARTS
-from cual.serve.rules import agents, audit, jobs, sources
+from cual.serve.rules import agents, audit, jobs, repairing, sources
 from cual.serve.rules.checks import check_label, needs
 from cual.serve.rules.records import (
     OPERATOR,
+    AgentRecord,
     Person,
     RepairKind,
     RepairRecord,
@@ -36,6 +38,8 @@ from cual.types import Label
 MOST_SAMPLES = 10_000
 """Samples that one request takes back."""
 MOST_QUESTIONS = 100
+ACTIONS = {"split": "split class", "merge": "merge classes", "remove": "remove class"}
+"""What the audit trail calls what it calls otherwise than its kind."""
 r = db.repairs.c
 
 
@@ -130,6 +134,26 @@ def split(
     return _put_down(home, agent, "split", wanted, person, why)
 
 
+def merge(
+    home: Home, agent: int, into: Label, others: Sequence[Label], person: Person, why: str = ""
+) -> AgentRecord | RepairRecord:
+    """Make classes part of another one: at once in closed form, else have the head trained again."""
+    done = repairing.merge(home, agent, into, others, person, why)
+    if done is not None:
+        return done
+    return _put_down(home, agent, "merge", {"into": into, "others": list(others)}, person, why)
+
+
+def remove(
+    home: Home, agent: int, label: Label, person: Person, leave_spread: bool = False, why: str = ""
+) -> AgentRecord | RepairRecord:
+    """Remove a class: at once in closed form, else have the head trained again, where no spread is left."""
+    done = repairing.remove(home, agent, label, person, leave_spread, why)
+    if done is not None:
+        return done
+    return _put_down(home, agent, "remove", {"label": label}, person, why)
+
+
 def answer(
     home: Home,
     agent: int,
@@ -219,7 +243,7 @@ def _put_down(
             path = sources.take_over(Path(wanted["path"]), folder / SOURCE)
             _set(connection, number, wanted={**values["wanted"], "path": path})
         jobs.add(connection, "repair", repair=number)
-        action = "split class" if kind == "split" else kind
+        action = ACTIONS.get(kind, kind)
         audit.write(connection, person, action, "agent", agent, repair=number, **_told(kind, wanted, text))
         return _record(connection, _get(connection, agent, number))
 
@@ -229,6 +253,10 @@ def _told(kind: RepairKind, wanted: dict[str, Any], why: str) -> dict[str, Any]:
     told: dict[str, Any] = {"why": why} if why else {}
     if kind == "split":
         told |= {"label": wanted["label"], "parts": wanted["parts"]}
+    if kind == "merge":
+        told |= {"into": wanted["into"], "classes": wanted["others"]}
+    if kind == "remove":
+        told |= {"class": wanted["label"]}
     if kind == "forget":
         told |= {"pool": wanted["pool"], "adaptation": wanted["adaptation"]}
         told |= {"samples": len(wanted["samples"] or ()), "answers_of_one": wanted["of"] is not None}
@@ -269,7 +297,10 @@ def _set(connection: Connection, repair: int, **values: Any) -> None:
 
 
 def _wanted() -> sa.Select[Any]:
-    return sa.select(db.repairs, db.people.c.name).outerjoin(db.people, db.people.c.id == r.person)
+    v = db.versions.c
+    made = sa.and_(v.agent == r.agent, v.number == r.result_version)
+    rows = sa.select(db.repairs, db.people.c.name, v.change)
+    return rows.outerjoin(db.people, db.people.c.id == r.person).outerjoin(db.versions, made)
 
 
 def _get(connection: Connection, agent: int, repair: int) -> Row[Any]:
@@ -294,10 +325,19 @@ def _record(connection: Connection, row: Row[Any]) -> RepairRecord:
         by=OPERATOR.name if row.name is None else row.name,
         why=row.wanted.get("why", ""),
         version=row.result_version,
+        change=row.change,
+        classes=_classes(row.kind, row.wanted),
         skipped=row.skipped,
         split=None if row.proposal is None else split_record(row.proposal),
         created_at=row.created_at,
     )
+
+
+def _classes(kind: RepairKind, wanted: Mapping[str, Any]) -> list[Label]:
+    """Classes that a repair is about, as long as that is kept."""
+    if kind == "merge" and "into" in wanted:
+        return [wanted["into"], *wanted["others"]]
+    return [wanted["label"]] if kind in ("remove", "split") and "label" in wanted else []
 
 
 def split_record(proposal: Mapping[str, Any]) -> SplitRecord:

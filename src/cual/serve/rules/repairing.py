@@ -1,11 +1,11 @@
 """Classes of an agent renamed, merged and removed by an administrator: each makes the next version.
 
-Only what a head does in closed form, at once. A head that trains would keep everybody waiting: that is done on
-the command line (`cual merge`), and what comes of it uploaded. What it means for an agent is in `cual.repair`;
-what takes a worker (teaching, forgetting, splitting) in `repair_jobs`.
+Only what is done at once: renaming, and what a head does in closed form. A head that has to be trained again
+would keep everybody waiting: merging and removing are only checked here then, and `repair_jobs` has a worker do
+it, as it does teaching, forgetting and splitting. What a change means for an agent is in `cual.repair`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from cual.agent import Agent
 from cual.errors import Conflict
 from cual.heads import JoinsClasses
+from cual.repair.classes import check_merge, check_removal
 from cual.serve.rules import agents, audit
 from cual.serve.rules.checks import check_label, check_text, needs
 from cual.serve.rules.records import AgentRecord, Person, Role
@@ -26,60 +27,57 @@ LONGEST_REASON = 1000
 n, k = db.class_notes.c, db.class_keys.c
 
 
+def at_once(home: Home, agent: int) -> bool:
+    """Whether the head of an agent merges and removes classes in closed form."""
+    with home.database.reading() as connection:
+        current: int = agents.ready(connection, agent).current
+    return isinstance(agents.load(home, agent, current).head, JoinsClasses)
+
+
 def rename(home: Home, agent: int, label: Label, to: Label, person: Person, why: str = "") -> AgentRecord:
     """Give a class another name; what people are told of it, and their keys, go with it."""
-
-    def change(before: Agent) -> Agent:
-        return before.rename_class(label, check_label(to, before.names), person.name, reason(why))
-
-    def follow(connection: Connection, row: Row) -> None:
-        mine, new = n.agent == agent, row["to"]
-        there = connection.execute(sa.select(n.id).where(mine, n.label == new)).one_or_none()
-        if there is None:
-            connection.execute(sa.update(db.class_notes).where(mine, n.label == label).values(label=new))
-        connection.execute(sa.update(db.class_keys).where(k.agent == agent, k.label == label).values(label=new))
-
-    return _changed(home, agent, person, "rename class", change, follow)
+    base, before = _current(home, agent, person)
+    after = before.rename_class(label, check_label(to, before.names), person.name, reason(why))
+    return _commit(home, agent, base, after, person, "rename class")
 
 
 def merge(
     home: Home, agent: int, into: Label, others: Sequence[Label], person: Person, why: str = ""
-) -> AgentRecord:
-    """Make classes part of another one."""
-
-    def change(before: Agent) -> Agent:
-        _check_head(before)
-        return before.merge_classes(into, *others, person=person.name, why=reason(why))
-
-    return _changed(home, agent, person, "merge classes", change, _nothing)
+) -> AgentRecord | None:
+    """Make classes part of another one; None where the head has to be trained again, and nothing is done."""
+    base, before = _current(home, agent, person)
+    if not isinstance(before.head, JoinsClasses):
+        check_merge(before, into, tuple(others))
+        return None
+    after = before.merge_classes(into, *others, person=person.name, why=reason(why))
+    return _commit(home, agent, base, after, person, "merge classes")
 
 
 def remove(
     home: Home, agent: int, label: Label, person: Person, leave_spread: bool = False, why: str = ""
-) -> AgentRecord:
-    """Remove a class; with `leave_spread` also where not all of its samples are in the agent's memory."""
+) -> AgentRecord | None:
+    """Remove a class; None where the head has to be trained again, and nothing is done.
 
-    def change(before: Agent) -> Agent:
-        _check_head(before)
-        return before.remove_class(label, exact=not leave_spread, person=person.name, why=reason(why))
+    With `leave_spread` also where not all of its samples are in the agent's memory.
+    """
+    base, before = _current(home, agent, person)
+    if not isinstance(before.head, JoinsClasses):
+        check_removal(before, label)
+        return None
+    after = before.remove_class(label, exact=not leave_spread, person=person.name, why=reason(why))
+    return _commit(home, agent, base, after, person, "remove class")
 
-    return _changed(home, agent, person, "remove class", change, _nothing)
 
-
-def _changed(
-    home: Home,
-    agent: int,
-    person: Person,
-    action: str,
-    change: Callable[[Agent], Agent],
-    follow: Callable[[Connection, Row], None],
-) -> AgentRecord:
-    """Make the next version of the current one, unless somebody works with it or has made another meanwhile."""
+def _current(home: Home, agent: int, person: Person) -> tuple[int, Agent]:
+    """The current version that an administrator changes, unless somebody works with it; and its number."""
     needs(person, Role.admin)
     with home.database.reading() as connection:
         base = free(connection, agent)
-    before = agents.load(home, agent, base)
-    after = change(before)
+    return base, agents.load(home, agent, base)
+
+
+def _commit(home: Home, agent: int, base: int, after: Agent, person: Person, action: str) -> AgentRecord:
+    """Make it the current version, unless somebody has begun something or made another meanwhile."""
     row = {name: value for name, value in after.history[-1].items() if name != "version"}
     values = agents.values_of(after) | {"parent": base, "change": row}
     file = agents.unfinished(home, after)
@@ -91,12 +89,22 @@ def _changed(
                     "another version has become the current one meanwhile; look at it, and try again"
                 )
             number = agents.add_version(home, connection, agent, file, values, at_once=True)
-            follow(connection, row)
+            if row["change"] == "renamed":
+                _follow(connection, agent, row)
             details = {name: value for name, value in row.items() if name not in ("person", "change")}
             audit.write(connection, person, action, "agent", agent, version_made=number, **details)
     finally:
         file.unlink(missing_ok=True)
     return agents.one(home, agent)
+
+
+def _follow(connection: Connection, agent: int, row: Row) -> None:
+    """Let what people are told of a class, and their keys, go with its new name."""
+    mine, label, new = n.agent == agent, row["class"], row["to"]
+    there = connection.execute(sa.select(n.id).where(mine, n.label == new)).one_or_none()
+    if there is None:
+        connection.execute(sa.update(db.class_notes).where(mine, n.label == label).values(label=new))
+    connection.execute(sa.update(db.class_keys).where(k.agent == agent, k.label == label).values(label=new))
 
 
 def free(connection: Connection, agent: int) -> int:
@@ -110,18 +118,6 @@ def free(connection: Connection, agent: int) -> int:
         many = f"adaptations {listed} are" if len(numbers) > 1 else f"adaptation {listed} is"
         raise Conflict(f"{many} under way with this agent; finish or drop what is under way first")
     return current
-
-
-def _check_head(agent: Agent) -> None:
-    if not isinstance(agent.head, JoinsClasses):
-        raise Conflict(
-            f"the head of {agent.method.name} has to be trained again, which is not done here: use cual merge "
-            "or cual remove with the agent's file, and upload what comes of it"
-        )
-
-
-def _nothing(connection: Connection, row: Row) -> None:
-    del connection, row
 
 
 def reason(text: str) -> str | None:

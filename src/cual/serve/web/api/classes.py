@@ -1,13 +1,14 @@
 """Classes of an agent: what people are told of them, how they are found, and the keys of whoever asks."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
-from pydantic import Field, StrictBool, StrictInt, StrictStr
+from pydantic import Field, StrictBool, StrictInt, StrictStr, TypeAdapter
+from starlette.responses import Response
 
 from cual.serve.rules.classes import LONGEST_DESCRIPTION, MOST_CHOSEN
-from cual.serve.rules.records import AgentRecord, ClassRecord
+from cual.serve.rules.records import AgentRecord, ClassRecord, RepairRecord
 from cual.serve.rules.repairing import LONGEST_REASON
 from cual.serve.web.api.common import (
     LARGEST_ID,
@@ -71,6 +72,20 @@ class Removal(Body):
     why: Reason = ""
 
 
+_REPAIR = TypeAdapter(RepairRecord)
+_AT_ONCE_OR_BEGUN: dict[int | str, dict[str, Any]] = {
+    **problems(404, 409),
+    202: {"model": RepairRecord, "description": "The head is trained again; follow the repair"},
+}
+
+
+def _done_or_begun(record: AgentRecord | RepairRecord) -> AgentRecord | Response:
+    """The agent where it is changed already; a repair that a worker does as what was begun, not done."""
+    if isinstance(record, AgentRecord):
+        return record
+    return Response(_REPAIR.dump_json(record), 202, media_type="application/json")
+
+
 @dataclass(frozen=True)
 class Found:
     """A class that may be meant; the score is 1 for the name itself, and less the farther it is from it."""
@@ -110,16 +125,24 @@ def rename_class(person: Admin, workspace: InWorkspace, id: Id, body: NewName) -
     return workspace.rename_class(id, body.label, body.to, person, body.why)
 
 
-@router.post("/classes/merge", responses=problems(404, 409))
-def merge_classes(person: Admin, workspace: InWorkspace, id: Id, body: Merging) -> AgentRecord:
-    """Make classes part of another one, in a version of its own, exactly as if they had always been one."""
-    return workspace.merge_classes(id, body.into, body.others, person, body.why)
+@router.post("/classes/merge", response_model=AgentRecord, responses=_AT_ONCE_OR_BEGUN)
+def merge_classes(person: Admin, workspace: InWorkspace, id: Id, body: Merging) -> AgentRecord | Response:
+    """Make classes part of another one, in a version of its own.
+
+    In closed form at once, exactly as if they had always been one: 200 and the agent. A head that trains is
+    trained again from what is kept, by a worker: 202 and the repair, as of teaching.
+    """
+    return _done_or_begun(workspace.merge_classes(id, body.into, body.others, person, body.why))
 
 
-@router.post("/classes/remove", responses=problems(404, 409))
-def remove_class(person: Admin, workspace: InWorkspace, id: Id, body: Removal) -> AgentRecord:
-    """Remove a class, in a version of its own, exactly as if it had never been learned."""
-    return workspace.remove_class(id, body.label, person, body.leave_spread, body.why)
+@router.post("/classes/remove", response_model=AgentRecord, responses=_AT_ONCE_OR_BEGUN)
+def remove_class(person: Admin, workspace: InWorkspace, id: Id, body: Removal) -> AgentRecord | Response:
+    """Remove a class, in a version of its own.
+
+    In closed form at once, exactly as if it had never been learned: 200 and the agent. A head that trains is
+    trained again from what is kept, by a worker: 202 and the repair, as of teaching.
+    """
+    return _done_or_begun(workspace.remove_class(id, body.label, person, body.leave_spread, body.why))
 
 
 @router.get("/keys", responses=problems(404))

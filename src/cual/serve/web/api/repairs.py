@@ -1,4 +1,4 @@
-"""Repairs of an agent that a worker does: teaching, forgetting, splitting. What is done at once: `classes`."""
+"""Repairs of an agent that a worker does: teaching, forgetting, splitting. Merging and removing: `classes`."""
 
 from typing import Annotated, Any
 
@@ -86,7 +86,7 @@ class SplitAnswers(Body):
 
 @router.get("/repairs", responses=problems(404))
 def repairs(person: Admin, workspace: InWorkspace, id: Id) -> list[RepairRecord]:
-    """What was taught, taken back and split, and what is under way; the latest first."""
+    """What a worker has changed, from teaching to removing, and what is under way; the latest first."""
     return workspace.repairs(id)
 
 

@@ -1,6 +1,7 @@
 """What administrators do to a class for good: rename it, make it part of another, split it, remove it.
 
-A dialog that says what depends on it, and asks again. What comes of it is in `cual.serve.rules.repairing`.
+A dialog that says what depends on it, and asks again. What comes of it is in `cual.serve.rules.repairing`; what
+takes a worker is followed on the page of repairs.
 """
 
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from nicegui import ui
 
 from cual.errors import CualError, SamplesMissing
 from cual.repair.splitting import MOST_PARTS
-from cual.serve.rules.records import AgentRecord, DependentsRecord, Person, Role
+from cual.serve.rules.records import AgentRecord, DependentsRecord, Person, RepairRecord, Role
 from cual.serve.rules.repairing import LONGEST_REASON
 from cual.serve.web.page.elements import El, button
 from cual.serve.web.page.help import confirmed
@@ -29,10 +30,13 @@ class ClassRepair:
         workspace = self._viewer.workspace
         agent = await asked(workspace.agent, self._agent)
         dependents = await asked(workspace.dependents_of_agent, self._agent)
+        trained = not await asked(workspace.changes_at_once, self._agent)
         done = False
         with ui.dialog() as dialog, El("div", classes="card stack tight"):
             El("h2", str(label), "wrap")
             El("p", _depends(agent, dependents), "soft wrap")
+            if trained:
+                El("p", _trained(), "soft wrap")
             why = ui.input(tr("Why (for the history)")).props(f"outlined dense maxlength={LONGEST_REASON}")
             name = ui.input(tr("New name"), value=str(label)).props("outlined dense maxlength=100")
             button(tr("Rename")).on("click", lambda: dialog.submit("rename"))
@@ -51,11 +55,11 @@ class ClassRepair:
             done = await self._rename(label, str(name.value or ""), reason)
         elif wanted == "merge":
             target = next((other for other in labels if str(other) == into.value), None)
-            done = target is not None and await self._merge(label, target, reason)
+            done = target is not None and await self._merge(label, target, reason, trained)
         elif wanted == "split":
             done = await self._split(label, int(parts.value or 0), reason)
         elif wanted == "remove":
-            done = await self._remove(label, reason)
+            done = await self._remove(label, reason, trained)
         dialog.clear()
         return done
 
@@ -70,19 +74,16 @@ class ClassRepair:
         workspace = self._viewer.workspace
         return await tried(workspace.rename_class, self._agent, label, new, person, why) is not None
 
-    async def _merge(self, label: Label, into: Label, why: str) -> bool:
-        sure = tr(
-            "Make “{name}” part of “{into}”? A new version is made, in which they were always one class.",
-            name=label,
-            into=into,
-        )
+    async def _merge(self, label: Label, into: Label, why: str, trained: bool) -> bool:
+        sure = _merging(label, into, trained)
         if not await confirmed(sure, tr("Merge")):
             return False
         person = await self._person()
         if person is None:
             return False
         workspace = self._viewer.workspace
-        return await tried(workspace.merge_classes, self._agent, into, [label], person, why) is not None
+        made = await tried(workspace.merge_classes, self._agent, into, [label], person, why)
+        return self._done(made)
 
     async def _split(self, label: Label, parts: int, why: str) -> bool:
         sure = tr(
@@ -97,12 +98,10 @@ class ClassRepair:
             return False
         workspace = self._viewer.workspace
         begun = await tried(workspace.split_class, self._agent, label, person, parts, why=why)
-        if begun is not None:
-            ui.navigate.to(f"/agents/{self._agent}/repair")
-        return False
+        return self._done(begun)
 
-    async def _remove(self, label: Label, why: str) -> bool:
-        sure = tr("Remove “{name}”? A new version is made that never knew it. Answers stay.", name=label)
+    async def _remove(self, label: Label, why: str, trained: bool) -> bool:
+        sure = _removing(label, trained)
         if not await confirmed(sure, tr("Remove the class")):
             return False
         workspace = self._viewer.workspace
@@ -110,7 +109,7 @@ class ClassRepair:
         if person is None:
             return False
         try:
-            await asked(workspace.remove_class, self._agent, label, person, False, why)
+            made = await asked(workspace.remove_class, self._agent, label, person, False, why)
         except SamplesMissing:
             sure = tr(
                 "The agent's memory does not keep all samples of “{name}”. Remove it all the same, and leave "
@@ -119,28 +118,38 @@ class ClassRepair:
             )
             if not await confirmed(sure, tr("Remove the class")):
                 return False
-            return await tried(workspace.remove_class, self._agent, label, person, True, why) is not None
+            made = await tried(workspace.remove_class, self._agent, label, person, True, why)
         except CualError as error:
             complain(error)
             return False
-        return True
+        return self._done(made)
+
+    def _done(self, made: AgentRecord | RepairRecord | None) -> bool:
+        """Whether it is done already; what a worker does is shown where it can be followed."""
+        if isinstance(made, RepairRecord):
+            ui.navigate.to(f"/agents/{self._agent}/repair")
+        return isinstance(made, AgentRecord)
 
     async def _person(self) -> Person | None:
         return await tried(self._viewer.now, Role.admin)
 
 
 def change_in_words(change: Row) -> str:
-    """What a version's row says was changed."""
+    """What a version's row says was changed, and that it is not exact, where it is not."""
+    return _changed(change) + _how(change)
+
+
+def _changed(change: Row) -> str:
     if change["change"] == "renamed":
         return tr("“{name}” is called “{new}” now", name=change["class"], new=change["to"])
     if change["change"] == "merged":
-        return tr("{names} became part of “{into}”", names=_quoted(change["classes"]), into=change["into"])
+        return tr("{names} became part of “{into}”", names=quoted(change["classes"]), into=change["into"])
     if change["change"] == "split":
-        return tr("“{name}” was split into {parts}", name=change["class"], parts=_quoted(list(change["into"])))
+        return tr("“{name}” was split into {parts}", name=change["class"], parts=quoted(list(change["into"])))
     if change["change"] == "taught":
         return _taught(change)
     if change["change"] == "forgot":
-        return trn("{n} sample was taken back", "{n} samples were taken back", change["samples"]) + _how(change)
+        return trn("{n} sample was taken back", "{n} samples were taken back", change["samples"])
     return tr("“{name}” was removed", name=change["class"])
 
 
@@ -149,18 +158,21 @@ def _taught(change: Row) -> str:
     if change["replaced"]:
         text += ", " + trn("{n} got another label", "{n} got another label", change["replaced"])
     if change["new_classes"]:
-        text += ", " + tr("new: {names}", names=_quoted(change["new_classes"]))
-    return text + _how(change)
+        text += ", " + tr("new: {names}", names=quoted(change["new_classes"]))
+    return text
 
 
 def _how(change: Row) -> str:
-    """That a head was trained, where it was: exact is not worth a word."""
-    if change["how"] == "exact":
+    """That a head was trained, or something left in it, where it was: exact is not worth a word."""
+    how = change.get("how", "exact")
+    if how == "exact":
         return ""
+    if how == "but for its spread":
+        return "; " + tr("what its samples said of how classes spread is left")
     return "; " + tr("trained with what is kept, not exact")
 
 
-def _quoted(labels: Sequence[Label]) -> str:
+def quoted(labels: Sequence[Label]) -> str:
     return ", ".join(f"“{label}”" for label in labels)
 
 
@@ -179,6 +191,40 @@ def _depends(agent: AgentRecord, dependents: DependentsRecord) -> str:
         "history says who made it and why, and you can go back. Answers stay as they were given.",
         version=agent.version,
     )
+
+
+def _trained() -> str:
+    return tr(
+        "Merging, splitting and removing train the head of this agent again, from what is kept: that takes a "
+        "while and is not exact. The history says so."
+    )
+
+
+def _merging(label: Label, into: Label, trained: bool) -> str:
+    """What is asked before a class becomes part of another."""
+    if trained:
+        return tr(
+            "Make “{name}” part of “{into}”? The head is trained again from what is kept, which takes a while; "
+            "then there is a new version.",
+            name=label,
+            into=into,
+        )
+    return tr(
+        "Make “{name}” part of “{into}”? A new version is made, in which they were always one class.",
+        name=label,
+        into=into,
+    )
+
+
+def _removing(label: Label, trained: bool) -> str:
+    """What is asked before a class is removed."""
+    if trained:
+        return tr(
+            "Remove “{name}”? The head is trained again from what is kept of the others, which takes a while; "
+            "then there is a new version. Answers stay.",
+            name=label,
+        )
+    return tr("Remove “{name}”? A new version is made that never knew it. Answers stay.", name=label)
 
 
 def _typed(label: Label, text: str) -> Label:

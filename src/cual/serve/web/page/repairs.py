@@ -1,6 +1,7 @@
 """Teach and repair, the page: what is taught or taken back, how far that is, and splits that ask something.
 
-For administrators. What is done to a class at once is a dialog of the page of classes (`class_repair`).
+For administrators. Classes are changed in a dialog of the page of classes (`class_repair`); what takes a
+worker is followed here.
 """
 
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from starlette.requests import Request
 
 from cual.serve.rules.records import RepairRecord, Role
 from cual.serve.rules.sentences import Sentence, said
+from cual.serve.web.page.class_repair import change_in_words, quoted
 from cual.serve.web.page.elements import El, button, link
 from cual.serve.web.page.frame import frame
 from cual.serve.web.page.repair_forms import forget_answers_card, forget_samples_card, teach_card
@@ -24,6 +26,8 @@ KINDS: Mapping[str, Sentence] = {
     "teach": said("Taught"),
     "forget": said("Taken back"),
     "split": said("Class split"),
+    "merge": said("Classes merged"),
+    "remove": said("Class removed"),
 }
 DONE = said("done")
 SHOWN = 20
@@ -103,6 +107,10 @@ class Repairs:
                 El("span", f"{record.by}, {day(record.created_at)}", "soft wrap")
                 if record.why:
                     El("span", record.why, "soft wrap")
+            if record.classes:
+                El("p", _aim(record), "wrap")
+            if record.change is not None:
+                El("p", change_in_words(record.change), "wrap")
             if record.version is not None:
                 El("p", tr("It made version {number}.", number=record.version), "soft")
             if record.skipped:
@@ -134,3 +142,13 @@ class Repairs:
         if person is not None:
             await tried(self._viewer.workspace.drop_repair, self._agent, record.id, person)
         await self.refresh()
+
+
+def _aim(record: RepairRecord) -> str:
+    """What is to become of classes."""
+    first, *others = record.classes
+    if record.kind == "merge":
+        return tr("{names} shall be part of “{into}”", names=quoted(others), into=first)
+    if record.kind == "remove":
+        return tr("“{name}” shall be removed", name=first)
+    return tr("“{name}” shall be split", name=first)

@@ -2,12 +2,29 @@
 
 from cual.serve.rules import standing
 from cual.serve.rules.records import AdaptationRecord, JobProgress
+from cual.serve.rules.sentences import said
 from cual.serve.web.page.elements import El
 from cual.serve.web.page.frame import Frame
 from cual.serve.web.page.texts import told, tr, trn
 
 MOST = 3
 """Pairs of names that the strip shows; all are in the report."""
+STAGES = (
+    said("adapting"),
+    said("columns"),
+    said("copying"),
+    said("earlier versions"),
+    said("encoding"),
+    said("learning"),
+    said("learning the first classes"),
+    said("looking for samples"),
+    said("map"),
+    said("pictures"),
+    said("scoring"),
+    said("training again"),
+    said("unpacking"),
+)
+"""What jobs call what they do, so that translations know it."""
 
 
 class Status:
