@@ -16,6 +16,7 @@ from torch import Tensor
 
 from cual import options as check
 from cual import storage
+from cual.data.frames import check_aligned
 from cual.data.labels import ClassNames, read_labels
 from cual.data.pool import Pool, as_features, check_width, chunks, encoder_of
 from cual.errors import BadOption, TooFewSamples, WrongEncoder
@@ -58,7 +59,7 @@ REMEMBERED = 256
 """Unexplained samples that an agent carries into its next adaptation, at most (1 MiB of 2048 features)."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Agent(Repairs):
     """What is known so far (`A` in the paper). Made by `fit`, by `load` and by an adaptation's `finish`.
 
@@ -67,6 +68,8 @@ class Agent(Repairs):
     >>> agent = Agent.fit(X, ["cat"] * 30 + ["dog"] * 30)
     >>> agent.predict(X[:1]).tolist(), agent.version, agent.classes_.tolist()
     (['cat'], 0, ['cat', 'dog'])
+    >>> agent
+    <Agent version 0: 2 classes, cual-plus, features 8 wide>
     """
 
     method: Method
@@ -105,9 +108,9 @@ class Agent(Repairs):
         Parameters
         ----------
         X
-            (n, d) features, any float type.
+            (n, d) features, any float type; a DataFrame of numbers will do.
         y
-            n labels, all str or all int.
+            n labels, all str or all int; a Series has the index of `X`, if that is a DataFrame.
         method
             A name from `cual.methods`, or a `Method`.
         seed
@@ -125,6 +128,7 @@ class Agent(Repairs):
         if not isinstance(chosen, Method):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise BadOption(f"method is {method!r}, but takes a name or a Method")
         chosen, seed, device = chosen.but(**options), check.whole("seed", seed, 0), check.device(device)
+        check_aligned(X, y)
         features = as_features(X, "X")
         if not len(features):
             raise TooFewSamples("there are no samples to learn from")
@@ -164,7 +168,7 @@ class Agent(Repairs):
         Parameters
         ----------
         pool
-            A `Pool`, or (m, d) features.
+            A `Pool`, or (m, d) features; the index of a DataFrame is its ids.
         budget
             Labels that people will be asked for: a float is a share of the pool, an int a count.
         ids
@@ -366,6 +370,11 @@ class Agent(Repairs):
         check_width(pool.width, self.width, "X")
         scores, threshold = learner.novelty_together(self, pool)
         return scores.cpu().numpy(), threshold
+
+    def __repr__(self) -> str:
+        """One line: all that it holds would be pages of numbers."""
+        classes = f"{len(self.names)} class{'' if len(self.names) == 1 else 'es'}"
+        return f"<Agent version {self.version}: {classes}, {self.method.name}, features {self.width} wide>"
 
     @property
     def classes_(self) -> AnyArray:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from cual import storage
 from cual.data.ahead import read_ahead
+from cual.data.frames import index_of, values_of
 from cual.data.ids import Ids, check_ids
 from cual.data.table import Table, check_rows
 from cual.errors import BadFeatures, EmptyPool
@@ -47,9 +48,9 @@ class Pool:
     Parameters
     ----------
     X
-        (n, d) array, memory map or tensor of any float type, or the `X` of a features folder.
+        (n, d) array, memory map or tensor of any float type, or the `X` of a features folder; or a DataFrame.
     ids
-        One id per row, str or int, no two alike; 0 … n−1 by default.
+        One id per row, str or int, no two alike; by default 0 … n−1, or the index of a DataFrame.
     encoder
         Fingerprint of the encoder that made `X`, where it is known; that of a features folder is.
 
@@ -61,6 +62,7 @@ class Pool:
     def __init__(
         self, X: ArrayLike, ids: Sequence[Any] | AnyArray | None = None, encoder: str | None = None
     ) -> None:
+        ids = index_of(X) if ids is None else ids
         self._data = _as_2d(X, "pool")
         if not len(self._data):
             raise EmptyPool("the pool holds no samples")
@@ -85,6 +87,9 @@ class Pool:
 
     def __len__(self) -> int:
         return len(self._data)
+
+    def __repr__(self) -> str:
+        return f"<Pool: {len(self)} samples, features {self.width} wide>"
 
     @property
     def width(self) -> int:
@@ -258,7 +263,7 @@ def check_finite(X: Tensor, what: str, offset: int = 0, ids: Sequence[Label] | N
 
 
 def _as_2d(X: Any, what: str) -> ArrayLike:
-    data = X if isinstance(X, Tensor | np.ndarray | LazyRows) else np.asarray(X)
+    data = X if isinstance(X, Tensor | np.ndarray | LazyRows) else values_of(X)
     numeric = not data.is_complex() if isinstance(data, Tensor) else data.dtype.kind in "fiub"
     check_rows(data, numeric, what)
     return data
