@@ -62,6 +62,9 @@ def test_columns_of_parquet_features_are_named_too(world: World, tmp_path: Path)
     done("fit", file, "-o", tmp_path / "a.agent", *named)
     assert Agent.load(tmp_path / "a.agent").classes_.tolist() == ["cat", "dog"]
     assert "s59" in done("predict", tmp_path / "a.agent", file, *named).stdout
+    quick = ("--methods", "er-random", "--first", 1, "--budget", 4, "--option", "head.epochs=1")
+    done("bench", "run", "--features", file, "--label", "kind", *quick, "--out", tmp_path / "results")
+    assert json.loads((tmp_path / "results" / "run.json").read_text())["setting"]["label"] == "kind"
     np.savez(tmp_path / "first.npz", X=world.X, y=np.array(world.y))
     message = refused("fit", tmp_path / "first.npz", "-o", tmp_path / "b.agent", "--label", "kind")
     assert "name columns of a table" in message

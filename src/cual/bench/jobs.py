@@ -46,7 +46,7 @@ def run(
     with contextlib.ExitStack() as claims:
         tasks: dict[Path, int] = {}
         for path, setting in named.items():
-            data = load(setting.features)
+            data = load(setting.features, setting.label)
             tasks[path] = count_tasks(setting, data)
             claims.enter_context(RunFolder(path).claimed(setting, data.features.sha256()))
         _run_all(named, tasks, run_units or _here(jobs), progress)

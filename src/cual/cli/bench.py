@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from cual.cli.options import RayAddress
+from cual.cli.options import LabelsIn, RayAddress
 from cual.cli.output import err, out
 from cual.errors import BadOption
 
@@ -83,6 +83,7 @@ def run(
             metavar="NAME=VALUE", help="Change an option of all methods, as in cual fit; may be repeated."
         ),
     ] = None,
+    label: LabelsIn = None,
     features_dir: Annotated[
         Path, typer.Option(metavar="DIR", help="With --preset: where the features lie.")
     ] = Path("features"),
@@ -145,6 +146,7 @@ def run(
             pools=pools,
             device=device,
             options=read_options(option or []),
+            label=label,
         )
     elif preset is not None:
         settings = called_like(presets[preset](device, features_dir), only)
