@@ -18,6 +18,7 @@ from commands import cual, done, refused
 from cual.cli.contents import Contents, printable
 from cual.cli.options import Named
 from cual.data.folder import FeaturesWriter
+from worlds import World
 
 
 def adapt(desk: Any, *more: object) -> tuple[object, ...]:
@@ -102,6 +103,34 @@ def test_a_typed_name_that_is_nearly_known_is_asked_about(pictures: Any) -> None
     assert "new class forest (z to go back)" in told
     assert "new class Seas (z to go back)" in told
     assert re.findall(r"did you mean (\w+)\?", told) == ["Sea", "Forest"]
+
+
+def test_features_need_no_packages_for_images(world: World, tmp_path: Path) -> None:
+    """With nothing but what cual itself needs, questions have ids."""
+    world.agent().save(tmp_path / "v0.agent")
+    np.savez(tmp_path / "pool.npz", X=world.pool, ids=np.array(world.ids))
+    block = (
+        "import sys",
+        "class Missing:",
+        "    def find_spec(self, name, path=None, target=None):",
+        "        if name.partition('.')[0] in ('PIL', 'pyarrow', 'transformers', 'onnx', 'pandas'):",
+        "            raise ModuleNotFoundError(f'{name} is not installed here')",
+        "sys.meta_path.insert(0, Missing())",
+        "from cual.cli import app; app()",
+    )
+    command = [sys.executable, "-c", "\n".join(block), "adapt", "v0.agent", "pool.npz", "-o", "v1.agent"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(package.__file__).parents[1])}
+    process = subprocess.run(
+        [*command, "--budget", "4"],
+        cwd=tmp_path,
+        env=environment,
+        input="o\nq\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == 0, process.stderr
+    assert "only its id is known" in process.stdout
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cual.cli.embed import check_packages
 from cual.cli.options import Named
-from cual.errors import BadImage
+from cual.errors import BadImage, Unavailable
 from cual.types import Label
 
 if TYPE_CHECKING:
@@ -59,6 +60,10 @@ class Contents:
 
     @cached_property
     def _found(self) -> dict[str, Content]:
+        try:
+            check_packages()
+        except Unavailable:  # without them there are features only, which nobody can look at
+            return {}
         from cual.encoders.anything import is_features
         from cual.encoders.sources import Columns, open_source
 
