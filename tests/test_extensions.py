@@ -193,3 +193,28 @@ def test_the_example_of_the_contributing_page_works_as_it_is_written(tmp_path: P
     assert process.stdout == "5 NearestMean\n"
     with pytest.raises(cual.errors.DamagedFile):
         Agent.load(desk / "a.agent")  # of this process, which has no such parts
+
+
+def test_workers_of_a_cluster_import_the_same_modules(desk: Path) -> None:
+    """What `cual bench run --ray` sends along; that it arrives is Ray's business."""
+    sender = (
+        "import pickle",
+        "from cual import extensions",
+        "from cual.bridges.ray.cluster import Place",
+        "extensions.use('mine.py')",
+        "open('place', 'wb').write(pickle.dumps(Place.here()))",
+    )
+    worker = (
+        "import pickle",
+        "from cual.methods import methods",
+        "assert 'mine' not in methods",
+        "pickle.loads(open('place', 'rb').read()).enter(cpus=1)",
+        "assert 'mine' in methods",
+    )
+    for lines in (sender, worker):
+        command = [sys.executable, "-c", "\n".join(lines)]
+        environment = {**os.environ, "PYTHONPATH": str(SRC)}
+        process = subprocess.run(
+            command, cwd=desk, env=environment, capture_output=True, text=True, check=False
+        )
+        assert process.returncode == 0, process.stderr
