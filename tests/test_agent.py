@@ -4,6 +4,7 @@ import json
 import struct
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from safetensors import safe_open
@@ -31,6 +32,33 @@ def test_novelty_is_the_distance_to_the_nearest_class(world: World):
     above = agent.novelty(world.pool) > agent.threshold.value
     assert above[novel].mean() > 0.9
     assert above[~novel].mean() < 0.3
+
+
+def test_the_threshold_compares_with_scores(world: World):
+    agent = world.agent()
+    scores, value = agent.novelty(world.pool), agent.threshold.value
+    assert (scores > agent.threshold).tolist() == (scores > value).tolist()
+    assert (agent.threshold >= scores).tolist() == (value >= scores).tolist()
+    assert (torch.from_numpy(scores) > agent.threshold).tolist() == (scores > value).tolist()
+    assert [s > agent.threshold for s in scores] == (scores > value).tolist()
+    assert (pd.Series(scores) <= agent.threshold).tolist() == (scores <= value).tolist()
+    assert float(agent.threshold) == value
+    assert agent.threshold_at(0.5) <= agent.threshold
+
+
+def test_agents_and_adaptations_show_themselves_in_one_line(world: World):
+    agent = world.agent()
+    assert repr(agent) == "<Agent version 0: 2 classes, cual, features 16 wide>"
+    task = world.adapt(agent)
+    assert repr(task) == "<Adaptation: 0 of 8 labels used, 70 samples, going on>"
+    task.ask()
+    assert "questions open" in repr(task)
+    task = world.answer_all(task)
+    assert f"8 of 8 labels used, 70 samples, ended: {task.ended}" in repr(task)
+    assert "\n" not in repr(task)
+    task.finish()
+    assert "finished" in repr(task)
+    assert repr(task.pool) == "<Pool: 70 samples, features 16 wide>"
 
 
 def test_threshold_is_two_deviations_above_the_validation_mean(world: World):

@@ -339,6 +339,24 @@ def test_a_larger_budget_goes_on_with_an_ended_adaptation(desk: Desk) -> None:
     assert f"budget of {BUDGET + 4} labels, not {BUDGET}: it can be raised" in refused(*command, BUDGET)
 
 
+def test_a_larger_budget_goes_on_with_what_was_asked_in_the_terminal(desk: Desk) -> None:
+    done(*desk.adapt, input=lines(*desk.typed(), ""))
+    assert Agent.load(desk.next).history[0]["labels_used"] == BUDGET
+    more = ("adapt", desk.agent, desk.pool, "-o", desk.next, "--budget", BUDGET + 3, "--force")
+    task = Agent.load(desk.agent).adapt(desk.world.pool, BUDGET, ids=desk.world.ids)
+    while query := task.ask():
+        task.tell(query.id, {sample: desk.world.truth[sample] for sample in query.ids})
+    task.raise_budget(BUDGET + 3)
+    typed: list[str] = []
+    while query := task.ask():
+        typed += [desk.world.truth[str(sample)] for sample in query.ids]
+        task.tell(query.id, {sample: desk.world.truth[sample] for sample in query.ids})
+    assert len(typed) == 3
+    done(*more, input=lines(*typed, ""))
+    task.finish().save(desk.folder / "expected")
+    assert desk.next.read_bytes() == (desk.folder / "expected").read_bytes()
+
+
 # -- adapt, from the terminal ----------------------------------------------------------------------------------
 
 

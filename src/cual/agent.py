@@ -17,6 +17,7 @@ from torch import Tensor
 
 from cual import options as check
 from cual import storage
+from cual.data.frames import check_aligned
 from cual.data.labels import ClassNames, read_labels
 from cual.data.pool import Pool, as_features, check_not_vanishing, check_width, chunks, encoder_of
 from cual.errors import BadOption, TooFewSamples, WrongEncoder
@@ -59,7 +60,7 @@ REMEMBERED = 256
 """Unexplained samples that an agent carries into its next adaptation, at most (1 MiB of 2048 features)."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Agent(Repairs):
     """What is known so far (`A` in the paper). Made by `fit`, by `load` and by an adaptation's `finish`.
 
@@ -68,6 +69,8 @@ class Agent(Repairs):
     >>> agent = Agent.fit(X, ["cat"] * 30 + ["dog"] * 30)
     >>> agent.predict(X[:1]).tolist(), agent.version, agent.classes_.tolist()
     (['cat'], 0, ['cat', 'dog'])
+    >>> agent
+    <Agent version 0: 2 classes, cual-plus, features 8 wide>
     """
 
     method: Method
@@ -106,9 +109,9 @@ class Agent(Repairs):
         Parameters
         ----------
         X
-            (n, d) features, any float type.
+            (n, d) features, any float type; a DataFrame of numbers will do.
         y
-            n labels, all str or all int.
+            n labels, all str or all int; a Series has the index of `X`, if that is a DataFrame.
         method
             A name from `cual.methods`, or a `Method`.
         seed
@@ -128,6 +131,7 @@ class Agent(Repairs):
         chosen, device = chosen.but(**options), check.device(device)
         seed = check.whole("seed", seed, 0, most=math.inf)
         encoder = None if encoder is None else check.text("encoder", encoder)
+        check_aligned(X, y)
         features = as_features(X, "X")
         if not len(features):
             raise TooFewSamples("there are no samples to learn from")
@@ -168,7 +172,7 @@ class Agent(Repairs):
         Parameters
         ----------
         pool
-            A `Pool`, or (m, d) features.
+            A `Pool`, or (m, d) features; the index of a DataFrame is its ids.
         budget
             Labels that people will be asked for: a float is a share of the pool, an int a count.
         ids
@@ -370,6 +374,11 @@ class Agent(Repairs):
         check_width(pool.width, self.width, "X")
         scores, threshold = learner.novelty_together(self, pool)
         return scores.cpu().numpy(), threshold
+
+    def __repr__(self) -> str:
+        """One line: all that it holds would be pages of numbers."""
+        classes = f"{len(self.names)} class{'' if len(self.names) == 1 else 'es'}"
+        return f"<Agent version {self.version}: {classes}, {self.method.name}, features {self.width} wide>"
 
     @property
     def classes_(self) -> AnyArray:

@@ -66,10 +66,14 @@ class Registry(Generic[T]):
 
     def name_of(self, part: object) -> str:
         """The name under which the type of a part is registered."""
+        return self.name_of_type(type(part))
+
+    def name_of_type(self, kind: type) -> str:
+        """The name under which a type is registered."""
         for name, member in self._members.items():
-            if member is type(part):
+            if member is kind:
                 return name
-        raise UnknownName(f"{type(part).__name__} is not registered as {self._kind}; known: {', '.join(self)}")
+        raise UnknownName(f"{kind.__name__} is not registered as {self._kind}; known: {', '.join(self)}")
 
     def part(self, given: Any, before: Any = None) -> Any:
         """A part of this axis: as it is, by name, or by its options.
@@ -119,6 +123,13 @@ def import_all(package: str, path: Iterable[str]) -> None:
 def options_of(part: object) -> dict[str, Any]:
     """The options that a part has: what its constructor was given, or the defaults."""
     return {name: getattr(part, name) for name in _parameters(type(part))}
+
+
+def registered_name(kind: object) -> str | None:
+    """The name under which a class of parts is registered, on whichever axis; None where it is not."""
+    if not isinstance(kind, type) or kind not in _axes:
+        return None
+    return _axes[kind].name_of_type(kind)
 
 
 def to_json(part: object) -> dict[str, Any]:

@@ -308,7 +308,7 @@ def rebuilding(path: str | os.PathLike[str]) -> Generator[None]:
     except (BadOption, UnknownName) as error:
         raise DamagedFile(
             f"{path} asks for what there is not: {error}. It is damaged, or made with a strategy of your own "
-            "that is not imported here"
+            "that is not imported here (on the command line: cual --use MODULE …)"
         ) from error
     except CualError:
         raise

@@ -109,7 +109,7 @@ def test_empty_folders_and_strangers(tmp_path):
     with pytest.raises(BadFile, match="no images"):
         open_source(tmp_path)
     (tmp_path / "a.doc").write_text("x")
-    with pytest.raises(BadFile, match="neither a folder"):
+    with pytest.raises(BadFile, match="neither an image, a folder"):
         open_source(tmp_path / "a.doc")
     with pytest.raises(BadFile, match="no such file"):
         open_source(tmp_path / "b.csv")

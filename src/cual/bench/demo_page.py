@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cual.bench import figures
+from cual.bench.colours import colours
 from cual.bench.results import Group
 from cual.bench.runner import Data, Step
 from cual.bench.tables import learning_table, ordered
@@ -56,13 +57,14 @@ def as_page(group: Group, shown: Sequence[Step], data: Data) -> str:
 
 def _cards(group: Group) -> Iterator[Row]:
     """What each method reached, and from how many labels."""
+    shades = colours(group.methods)
     for method in ordered([group]):
         accuracy = group.accuracy(method)
         labels = group.per_stream(method, lambda row: row["labels_used"])
         if accuracy is not None and labels is not None:
             yield {
                 "method": method,
-                "colour": figures.colour(method),
+                "colour": shades[method],
                 "accuracy": f"{100 * accuracy.mean:.1f}",
                 "spread": f"± {100 * accuracy.std:.1f}" if accuracy.n > 1 else "",
                 "labels": f"{labels.mean * len(group.tasks):,.0f}",

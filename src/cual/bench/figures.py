@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cual.bench.colours import colours
 from cual.bench.results import Group, Value, of_round
 from cual.bench.rows import ZONES
 from cual.bench.tables import LONG, by_novelty, ordered, shown
@@ -20,15 +21,6 @@ if TYPE_CHECKING:
 
 INK = "#222426"
 """Text, axes and grid; becomes the page's own colour when a figure is put into HTML, light or dark."""
-COLOURS = {
-    "oracle": "#8a8f94", "cual": "#d1495b", "cual-plus": "#f08a3c",
-    "al-top": "#8a5a44", "al-random": "#6f9c3d", "al-oneshot": "#c46ba3",
-    "only-al": "#5d6fb3", "only-al-random": "#a58b2f", "only-al-8x": "#4c9bb0",
-    "er-entropy": "#2b83c6", "er-random": "#e09f1f", "er-entropy-oneshot": "#7fb2dd", "er-margin": "#1f5c8b",
-    "er-entropy-top": "#9a5d7e", "pseudo-er-entropy": "#3a9d6e", "pseudo-er-margin": "#7a7f3b",
-    "ccic": "#8367c7", "incdfm": "#2aa5a0",
-}  # fmt: skip
-OTHERS = ("#c0392b", "#16806a", "#7d5ba6", "#946c1d", "#3f6fa8", "#a3486b")
 LEADING = (
     "oracle", "cual", "cual-plus", "er-entropy", "er-random", "pseudo-er-entropy", "al-random", "ccic",
     "incdfm", "pseudo-er-margin", "al-oneshot",
@@ -36,11 +28,6 @@ LEADING = (
 """Who is drawn first where there are more methods than lines that an eye can follow."""
 MOST = 8
 ZONE_COLOURS = {"novel": "#d1495b", "ambiguous": "#e0a030", "old": "#2b83c6"}
-
-
-def colour(method: str) -> str:
-    others = [m for m in methods.names() if m not in COLOURS]
-    return COLOURS.get(method) or OTHERS[(others.index(method) if method in others else 0) % len(OTHERS)]
 
 
 def leading(names: Sequence[str], most: int = MOST) -> list[str]:
@@ -60,20 +47,22 @@ def namers(groups: Sequence[Group]) -> list[str]:
 def accuracy_over_tasks(group: Group) -> "Figure":
     """Accuracy over all classes so far, task by task (the paper's figure 1, left)."""
     figure, axes = blank("task", "accuracy (%)")
+    shades = colours(group.methods)
     for m in leading(namers([group])):
-        band(axes, group.per_task(m, lambda row: row["accuracy"]), m, colour(m))
+        band(axes, group.per_task(m, lambda row: row["accuracy"]), m, shades[m])
     return done(figure, axes)
 
 
 def accuracy_under_drift(group: Group) -> "Figure":
     """Accuracy on the present look (left) and on the first one (right); dashed, of the agent before tasks."""
     figure, both = side_by_side("task", ("present look, accuracy (%)", "first look, accuracy (%)"))
+    shades = colours(group.methods)
     for axes, name in zip(both, ("", "first_look_"), strict=True):
         for m in leading(namers([group]), 4):
             followed = group.per_task(m, lambda row, name=name: row.get(f"{name}accuracy"))
             frozen = group.per_task(m, lambda row, name=name: row.get(f"{name}frozen_accuracy"))
-            band(axes, followed, m, colour(m))
-            band(axes, frozen, f"{m}, frozen", colour(m), "--")
+            band(axes, followed, m, shades[m])
+            band(axes, frozen, f"{m}, frozen", shades[m], "--")
     return done(figure, *both)
 
 
@@ -81,9 +70,10 @@ def accuracy_over(groups: Sequence[Group], field: str) -> "Figure":
     """Average accuracy over a field of the protocol: budgets (figure 1, right), increments, wrong answers."""
     figure, axes = blank(LONG.get(field, field), "average accuracy (%)")
     places = {g.varied[field]: i for i, g in enumerate(groups)}
+    shades = colours(ordered(groups))
     for m in leading(namers(groups)):
         points = {places[g.varied[field]]: g.accuracy(m) for g in groups}
-        band(axes, {x: v for x, v in points.items() if v is not None}, m, colour(m))
+        band(axes, {x: v for x, v in points.items() if v is not None}, m, shades[m])
     axes.set_xticks(list(places.values()), [shown(field, v).removeprefix(field).strip() for v in places])
     return done(figure, axes)
 
@@ -92,23 +82,25 @@ def auroc_over_tasks(group: Group) -> "Figure":
     """Novelty AUROC of S⁰ (left) and of S¹ (right) per task."""
     figure, both = side_by_side("task", ("novelty AUROC of S⁰ (%)", "novelty AUROC of S¹ (%)"))
     both[1].sharey(both[0])
+    shades = colours(group.methods)
     names = [m for m in ordered([group]) if m in methods and by_novelty(m)]
     for i, axes in enumerate(both):
         for m in leading(names, 4):
-            band(axes, group.per_task(m, of_round("auroc", i)), m, colour(m))
+            band(axes, group.per_task(m, of_round("auroc", i)), m, shades[m])
     return done(figure, *both)
 
 
 def pseudo_labels_over_rounds(group: Group) -> "Figure":
     """Precision (left) and recall (right) of the pseudo-labels so far, mean over tasks and seeds."""
     figure, both = side_by_side("round", ("precision (%)", "recall (%)"))
+    shades = colours(group.methods)
     names = [m for m in ordered([group]) if any(row["pseudo_labels"] for row in group.of(m))]
     for m in leading(names):
         rows = group.of(m)
         longest = max(len(row["iterations"]) for row in rows)
         for axes, name in zip(both, ("precision", "recall"), strict=True):
             points = {i: _at_round(rows, name, i) for i in range(longest)}
-            band(axes, {i: v for i, v in points.items() if v}, m, colour(m))
+            band(axes, {i: v for i, v in points.items() if v}, m, shades[m])
     return done(figure, *both)
 
 
@@ -142,7 +134,7 @@ def labels_by_zone(group: Group) -> "Figure":
 
 
 def confusion_matrix(group: Group, method: str) -> "Figure":
-    """Predictions of the last task's agent per true class, in shares, all seeds together."""
+    """Predictions of the last task's agent per true class, in percent of it, all seeds together."""
     rows = [row for row in group.of(method) if "confusion" in row]
     classes = sorted({c for row in rows for c in row["per_class"]})
     counts = np.zeros((len(classes), len(classes)))
@@ -156,19 +148,24 @@ def confusion_matrix(group: Group, method: str) -> "Figure":
     axes.set_xticks(range(len(classes)), classes, rotation=90, fontsize=7)
     axes.set_yticks(range(len(classes)), classes, fontsize=7)
     axes.grid(visible=False)
+    for row, column in np.argwhere(counts > 0).tolist():
+        ink = "white" if shares[row, column] > 0.6 else INK
+        text = f"{100 * shares[row, column]:.0f}"
+        axes.text(column, row, text, ha="center", va="center", fontsize=6, color=ink)
     return figure
 
 
 def forgetting(group: Group, method: str) -> "Figure":
     """Per class: accuracy when it was introduced (ring) and after the last task (dot), mean over seeds."""
     began, ended = introduced_and_final(group.of(method))
+    shade = colours(group.methods)[method]
     classes = sorted(began, key=lambda c: ended[c] - began[c])
     figure, axes = blank("accuracy (%)", "", height=0.8 + 0.2 * len(classes))
     y = np.arange(len(classes))
     start, end = (100 * np.array([accuracy[c] for c in classes]) for accuracy in (began, ended))
     axes.hlines(y, start, end, color=INK, alpha=0.35)
-    axes.scatter(start, y, facecolors="none", edgecolors=colour(method), label="when introduced", zorder=3)
-    axes.scatter(end, y, color=colour(method), label="after the last task", zorder=3)
+    axes.scatter(start, y, facecolors="none", edgecolors=shade, label="when introduced", zorder=3)
+    axes.scatter(end, y, color=shade, label="after the last task", zorder=3)
     axes.set_yticks(y, classes, fontsize=8)
     axes.invert_yaxis()
     return done(figure, axes)

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from cual import extensions
 from cual.bench.folder import RunFolder
 from cual.bench.progress import Meter, Progress
 from cual.bench.runner import Unit, count_tasks, load, run_unit
@@ -45,7 +46,7 @@ def run(
     with contextlib.ExitStack() as claims:
         tasks: dict[Path, int] = {}
         for path, setting in named.items():
-            data = load(setting.features)
+            data = load(setting.features, setting.label)
             tasks[path] = count_tasks(setting, data)
             claims.enter_context(RunFolder(path).claimed(setting, data.features.sha256()))
         _run_all(named, tasks, run_units or _here(jobs), progress)
@@ -92,7 +93,8 @@ def _in_processes(jobs: int, units: list[Unit], meter: Meter, finished: Callable
     events = context.SimpleQueue()
     threads = max(1, (os.cpu_count() or 1) // jobs)
     failed: Failures = []
-    with ProcessPoolExecutor(jobs, context, _start_worker, (events, threads)) as pool:
+    given = (events, threads, extensions.used())
+    with ProcessPoolExecutor(jobs, context, _start_worker, given) as pool:
         waiting: dict[Future[None], Unit] = {pool.submit(_work, unit): unit for unit in units}
         while waiting:
             ready, _ = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
@@ -111,9 +113,10 @@ def _in_processes(jobs: int, units: list[Unit], meter: Meter, finished: Callable
 _events: Any = None
 
 
-def _start_worker(events: Any, threads: int) -> None:
+def _start_worker(events: Any, threads: int, modules: tuple[str, ...]) -> None:
     global _events
     _events = events
+    extensions.load_all(modules)
     torch.set_num_threads(threads)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

@@ -38,6 +38,18 @@ def aupr(scores: AnyArray, positive: BoolArray) -> float | None:
     return float((gained * hits / flagged).sum())
 
 
+def calibration_error(confidence: AnyArray, right: BoolArray, bins: int = 10) -> float:
+    """How far probabilities are from the share that is right, over bins of equal width (Naeini et al., 2015).
+
+    >>> round(calibration_error(np.array([0.95, 0.95, 0.65, 0.65]), np.array([True, True, True, False])), 3)
+    0.1
+    """
+    place = np.minimum((confidence * bins).astype(np.int64), bins - 1)
+    counts = np.bincount(place, minlength=bins)
+    gaps = np.bincount(place, confidence - right, minlength=bins)
+    return float(np.abs(gaps).sum() / max(1, counts.sum()))
+
+
 def class_accuracy(truth: AnyArray, predicted: AnyArray, classes: Sequence[Any]) -> dict[str, float]:
     """Share of each class's samples that were recognised; a class the agent does not know gets 0 by itself.
 

@@ -54,7 +54,7 @@ def on_paper_data(dataset: str, backbone: str, features: Path, **changes: object
 def smoke(device: str, features: Path) -> dict[str, Setting]:
     """Digits, one seed: does everything work? Under a minute."""
     del features
-    few = ("oracle", "cual", "er-entropy", "er-random")
+    few = ("oracle", "cual-plus", "cual", "er-entropy", "er-random")
     return {"digits": Setting(DIGITS, few, budget=0.02, buffer=500, device=device)}
 
 

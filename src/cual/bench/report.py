@@ -123,7 +123,7 @@ def draw(group: Group, title: str) -> Iterator[Drawing]:
     if any("confusion" in row for row in group.of(chosen)):
         yield named(
             f"confusion {chosen}",
-            f"{chosen} after the last task, all seeds: the stronger the colour, the more of the true class.",
+            f"{chosen} after the last task, all seeds: what each true class is taken for, in percent of it.",
             figures.confusion_matrix(group, chosen),
             wide=classes > 30,
         )

@@ -98,9 +98,9 @@ Report = Callable[[Unit, Row], None]
 
 
 @lru_cache(maxsize=1)
-def load(features: str) -> Data:
+def load(features: str, label: str | None = None) -> Data:
     """The data of a setting's `features`; the last file stays in memory for the next stream on it."""
-    table = load_features(features)
+    table = load_features(features, label)
     return Data(table, Truth.of(table))
 
 
@@ -151,7 +151,7 @@ def run_unit(unit: Unit, report: Report | None = None) -> None:
     """Run a stream from where its folder says it stands, saving the agent and a row after each task."""
     folder, setting, method, seed = RunFolder(unit.folder), unit.setting, unit.method, unit.seed
     done = folder.tasks_done(method, seed)
-    data = load(setting.features)
+    data = load(setting.features, setting.label)
     stream = data.stream(setting, seed)
     if done == len(stream.tasks):
         return

@@ -68,6 +68,8 @@ class Setting:
         How known classes change from task to task; see `cual.bench.drift.Drift`.
     options
         Further options of `cual.methods.Method`, for all methods alike.
+    label
+        Of a parquet file, the column of labels, where it is not called as usual.
     made_by
         The commands that make the features, for the message when they are missing.
     """
@@ -95,6 +97,7 @@ class Setting:
     pools: str = BOTH
     device: str = "cpu"
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    label: str | None = None
     made_by: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -147,6 +150,7 @@ class Setting:
     def _said(self, row: Row) -> Row:
         """A row without the fields that say nothing here, and that earlier runs do not have."""
         unsaid = (*(OF_DRIFT if self.drift is None else ()), *(() if self.turn else ("turn",)))
+        unsaid += () if self.label else ("label",)
         return {name: value for name, value in row.items() if name not in unsaid}
 
 
@@ -165,9 +169,9 @@ def check_features(settings: Iterable[Setting]) -> None:
         raise BadFile("\n".join(messages))
 
 
-def load_features(features: str) -> Table:
-    """A features file, or the digits."""
-    return digits() if features == DIGITS else read(features)
+def load_features(features: str, label: str | None = None) -> Table:
+    """A features file, or the digits; `label` is the column of labels of a parquet file."""
+    return digits() if features == DIGITS else read(features, labels=label)
 
 
 def digits() -> Table:

@@ -4,7 +4,7 @@ Whatever takes long to import (torch above all) is imported by the commands, so 
 """
 
 import errno
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -17,18 +17,24 @@ from cual.cli import (
     data,
     demo,
     embed,
+    evaluate,
     export,
     export_model,
+    info,
     invite,
     label_studio,
     learning,
+    predict,
     repair,
+    rounds,
     serve,
     split,
     watch,
 )
 from cual.cli.output import err
 from cual.errors import CualError
+from cual.extensions import load_installed
+from cual.extensions import use as use_module
 
 NO_USE = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
@@ -37,6 +43,8 @@ class Commands(TyperGroup):
     """Commands whose expected errors are one red line and exit code 2."""
 
     def invoke(self, ctx: Any) -> Any:
+        for message in load_installed():
+            err.print(escape(message), style="yellow", highlight=False, soft_wrap=True)
         try:
             return super().invoke(ctx)
         except CualError as error:
@@ -63,7 +71,11 @@ app = typer.Typer(
 
     [cyan]cual adapt v0.agent new.npz -o v1.agent --budget 20[/cyan]       be asked about 20 of the new samples
 
+    [cyan]cual ask v0.agent new.npz --task t --budget 20 -o q.csv[/cyan]   the same as a file, for cual tell
+
     [cyan]cual predict v1.agent more.npz -o out.csv[/cyan]                 label the rest
+
+    [cyan]cual evaluate v1.agent test.npz[/cyan]                           how good it is, by labels
 
     [cyan]cual export v1.agent.task -o labels.csv[/cyan]                   take the labels elsewhere
 
@@ -74,7 +86,28 @@ app = typer.Typer(
     A folder of images or a table of text does as well; [bold]cual embed[/bold] makes features of it once.
     """,
 )
+
+
+@app.callback()
+def before(
+    use: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODULE",
+            help="Import parts of your own first, from a module or a file.py, so that agents that have them "
+            "can be read; may be repeated. The module is run: name only your own.",
+        ),
+    ] = None,
+) -> None:
+    for module in use or []:
+        use_module(module)
+
+
 learning.add_to(app)
+rounds.add_to(app)
+predict.add_to(app)
+evaluate.add_to(app)
+info.add_to(app)
 repair.add_to(app)
 split.add_to(app)
 export.add_to(app)

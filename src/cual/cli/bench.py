@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from cual.cli.options import RayAddress
+from cual.cli.options import LabelsIn, RayAddress
 from cual.cli.output import err, out
 from cual.errors import BadOption
 
@@ -34,7 +34,9 @@ def run(
         str | None, typer.Option(help="A named set of runs instead: smoke, paper-table1, …")
     ] = None,
     config: Annotated[Path | None, typer.Option(metavar="YAML", help="A file of named runs instead.")] = None,
-    methods: Annotated[str, typer.Option(help="Comma-separated.")] = "cual",
+    methods: Annotated[
+        str, typer.Option(help="Comma-separated; one of your own is python:module:NAME.")
+    ] = "cual-plus,cual",
     seeds: Annotated[str, typer.Option(help="Comma-separated.")] = "0",
     first: Annotated[int, typer.Option(help="Classes before the first task.")] = 2,
     increment: Annotated[int, typer.Option(help="New classes per task.")] = 1,
@@ -81,6 +83,7 @@ def run(
             metavar="NAME=VALUE", help="Change an option of all methods, as in cual fit; may be repeated."
         ),
     ] = None,
+    label: LabelsIn = None,
     features_dir: Annotated[
         Path, typer.Option(metavar="DIR", help="With --preset: where the features lie.")
     ] = Path("features"),
@@ -102,6 +105,8 @@ def run(
 
     [cyan]cual bench run --preset smoke --out results/smoke[/cyan]
 
+    [cyan]cual bench run --features f.npz --methods cual,python:mine.py:MINE --out results[/cyan]
+
     [cyan]cual bench run --features f.npz --drift looks --looks photo,sketch --first 6 --out results[/cyan]
 
     [cyan]cual bench run --features f.npz --seeds 0,1,2,3 --out results --ray auto[/cyan]
@@ -109,6 +114,7 @@ def run(
     from cual.bench.jobs import run as run_bench
     from cual.bench.presets import presets
     from cual.bench.settings import Setting, called_like, from_yaml
+    from cual.cli.own_parts import method_name
     from cual.cli.reading import check_device, read_budget, read_options
 
     if sum(way is not None for way in (features, preset, config)) != 1:
@@ -119,7 +125,7 @@ def run(
     if features is not None:
         settings = Setting(
             features,
-            methods=_names(methods),
+            methods=tuple(method_name(name) for name in _names(methods)),
             seeds=_seeds(seeds),
             first=first,
             increment=increment,
@@ -140,6 +146,7 @@ def run(
             pools=pools,
             device=device,
             options=read_options(option or []),
+            label=label,
         )
     elif preset is not None:
         settings = called_like(presets[preset](device, features_dir), only)

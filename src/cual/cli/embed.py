@@ -20,8 +20,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from cual.cli.options import RayAddress
-from cual.cli.output import Bars, counted, err, out, pairs
+from cual.cli.options import IdsIn, LabelsIn, Named, RayAddress, TextsIn
+from cual.cli.output import Bars, check_parent, counted, err, out, pairs
 from cual.errors import BadOption, Unavailable
 
 if TYPE_CHECKING:
@@ -87,11 +87,9 @@ def embed(
         int | None,
         typer.Option(min=1, help="Threads that decode; one per core. With --ray: cores of each worker; 1."),
     ] = None,
-    text: Annotated[str | None, typer.Option(metavar="COLUMN", help="The table's column of text.")] = None,
-    label: Annotated[str | None, typer.Option(metavar="COLUMN", help="The table's column of labels.")] = None,
-    id_column: Annotated[
-        str | None, typer.Option("--id", metavar="COLUMN", help="The table's column of ids.")
-    ] = None,
+    text: TextsIn = None,
+    label: LabelsIn = None,
+    id_column: IdsIn = None,
     ray: RayAddress = None,
 ) -> None:
     """Encode images or text once, into features on disk.
@@ -113,6 +111,7 @@ def embed(
     from cual.encoders.embedding import SKIPPED
     from cual.encoders.sources import Columns, open_source
 
+    check_parent(output)
     to_file = output.suffix == ".npz"
     if to_file and output.exists():
         raise BadOption(f"{output} exists; delete it, or give another name")
@@ -173,7 +172,12 @@ def _embed_on_ray(
 
 
 def encoded(
-    path: Path, encoder: str | None, weights: Path | None, device: str, known: str | None = None
+    path: Path,
+    encoder: str | None,
+    weights: Path | None,
+    device: str,
+    known: str | None = None,
+    columns: Named | None = None,
 ) -> "Table":
     """Features of what a command was given; images and text are encoded as needed, with the cache reused.
 
@@ -185,24 +189,30 @@ def encoded(
         As the user gave them.
     known
         Fingerprint of the agent's encoder. It decides where none is named, as far as a file may.
+    columns
+        Of a table, where they are not called as usual.
     """
     from cual.data.files import read
     from cual.data.folder import is_features_folder
 
+    named = columns or Named()
     if path.suffix in (".npz", ".npy") or not path.exists() or is_features_folder(path):
+        if any(named) and path.exists():
+            raise BadOption(f"--text, --label and --id name columns of a table, and {path} is none")
         return read(path)
     try:
         check_packages()
     except Unavailable:
         if path.suffix in (".parquet", ".pq"):
-            return read(path)
+            return read(path, ids=named.id, labels=named.label)
         raise
     from cual.encoders import features_of
+    from cual.encoders.sources import Columns
 
     bars = Bars()
     setup = _setup(device, "float32", weights, None, bars)
     try:
-        return features_of(path, encoder, setup=setup, report=_tell_of, fingerprint=known)
+        return features_of(path, encoder, None, setup, Columns(*named), _tell_of, known)
     finally:
         bars.clear()
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from cual.cli.output import check_free, counted, err, out
+from cual.cli.output import check_free, check_parent, counted, err, out
 from cual.cli.workspaces import Database, opened_workspace
 from cual.errors import BadOption
 
@@ -124,6 +124,7 @@ def _check_output(output: Path, file: bool, force: bool) -> None:
     if file:
         check_free(output, force)
     else:
+        check_parent(output)
         check_folder(output)
 
 

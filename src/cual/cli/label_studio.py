@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from cual.cli.embed import AgentsEncoder, Weights, encoded
 from cual.cli.learning import AgentFile, Device, Force
+from cual.cli.options import IdsIn, LabelsIn, Named, TextsIn
 from cual.cli.output import Bars, check_free, err, listed, out, pairs
 from cual.errors import BadOption, CualError
 
@@ -88,6 +89,9 @@ def adapt(
     every: Every = None,
     webhook: Webhook = None,
     webhook_url: WebhookUrl = None,
+    text: TextsIn = None,
+    label: LabelsIn = None,
+    id_column: IdsIn = None,
     encoder: AgentsEncoder = None,
     weights: Weights = None,
     device: Device = "cpu",
@@ -108,6 +112,7 @@ def adapt(
     from cual.cli.reading import check_device, read_budget
     from cual.cli.tasks import open_task
     from cual.data.pool import Pool
+    from cual.encoders.sources import Columns
 
     check_free(output, force)
     wanted = read_budget(budget)
@@ -115,10 +120,11 @@ def adapt(
     folder = task or output.with_name(output.name + ".task")
     with _connected(studio) as there:
         before = Agent.load(agent, check_device(device))
-        table = encoded(pool, encoder, weights, device, before.encoder)
+        columns = Named(text, label, id_column)
+        table = encoded(pool, encoder, weights, device, before.encoder, columns)
         before.check_encoder(table.encoder, str(pool))
         adaptation = open_task(folder, agent, before, Pool.of(table), wanted, bars)
-        source = FolderSource(adaptation, folder, *showing(show or pool))
+        source = FolderSource(adaptation, folder, *showing(show or pool, Columns(*columns)))
         try:
             bridge = _run(source, there, project, title, every, webhook, webhook_url, bars)
             if sys.stdin.isatty():

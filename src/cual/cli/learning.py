@@ -1,5 +1,6 @@
-"""`cual fit`, `adapt`, `predict` and `info`: an agent's life on the command line."""
+"""`cual fit` and `cual adapt`: the first classes, and questions about what is new."""
 
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -7,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from cual.cli.embed import AgentsEncoder, EncoderName, Weights, encoded
-from cual.cli.options import RayAddress
+from cual.cli.options import ExportTo, IdsIn, LabelsIn, Named, RayAddress, ShowFrom, TextsIn
 from cual.cli.output import Bars, check_free, listed, out, pairs
 from cual.errors import BadOption
 
@@ -36,15 +36,16 @@ def add_to(app: typer.Typer) -> None:
     """Register the commands, in the order in which one needs them."""
     app.command(no_args_is_help=True)(fit)
     app.command(no_args_is_help=True)(adapt)
-    app.command(no_args_is_help=True)(predict)
-    app.command(no_args_is_help=True)(info)
 
 
 def fit(
     features: Features_,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="AGENT", help="Where to write the agent.")],
     method: Annotated[
-        str, typer.Option(help="How it will adapt: cual-plus, cual (the paper), er-entropy, …")
+        str,
+        typer.Option(
+            help="How it will adapt: cual-plus, cual (the paper), er-entropy, …; or python:module:NAME."
+        ),
     ] = "cual-plus",
     seed: Annotated[int, typer.Option(help="Everything random derives from it.")] = 0,
     buffer: Annotated[
@@ -57,6 +58,9 @@ def fit(
             help="Change an option of the method, or of one of its parts (PART.NAME=VALUE); may be repeated.",
         ),
     ] = None,
+    text: TextsIn = None,
+    label: LabelsIn = None,
+    id_column: IdsIn = None,
     encoder: EncoderName = None,
     weights: Weights = None,
     device: Device = "cpu",
@@ -73,16 +77,22 @@ def fit(
     [cyan]cual fit first.npz -o v0.agent --option learner.strange_weight=1 --option head.shrink=1[/cyan]
 
     [cyan]cual fit photos -o v0.agent --encoder efficientnet-lite0[/cyan]
+
+    [cyan]cual fit intents.csv -o v0.agent --text utterance --label intent[/cyan]
+
+    [cyan]cual fit first.npz -o v0.agent --option then=python:mine.py:Bottom[/cyan]
     """
     from cual.agent import Agent
+    from cual.cli.evaluate import held_out
+    from cual.cli.own_parts import method_name
     from cual.cli.reading import check_device, read_options
     from cual.methods import methods
 
     check_free(output, force)
     options = read_options(option or [])
-    chosen = methods[method].but(**(options if buffer is None else {**options, "buffer": buffer}))
+    chosen = methods[method_name(method)].but(**(options if buffer is None else {**options, "buffer": buffer}))
     check_device(device)
-    table = encoded(features, encoder, weights, device)
+    table = encoded(features, encoder, weights, device, None, Named(text, label, id_column))
     bars = Bars()
     try:
         agent = Agent.fit(table.X, table.labels(), chosen, seed, device, progress=bars, encoder=table.encoder)
@@ -92,6 +102,7 @@ def fit(
     out.print(
         f"{escape(str(output))}: {len(agent.names)} classes learned from {len(table)} samples", highlight=False
     )
+    out.print(f"accuracy {held_out(agent)}", highlight=False, soft_wrap=True)
 
 
 def adapt(
@@ -112,7 +123,10 @@ def adapt(
     ],
     labels: Annotated[
         Path | None,
-        typer.Option(metavar="CSV", help="Recorded answers with the columns id,label, in place of questions."),
+        typer.Option(
+            metavar="FILE",
+            help="Recorded answers in place of questions: CSV with the columns id,label, JSON lines, a ledger.",
+        ),
     ] = None,
     only_asked: Annotated[
         bool,
@@ -129,6 +143,17 @@ def adapt(
         Path | None,
         typer.Option(metavar="JSONL", help="Write what was asked, why, and what was answered, line by line."),
     ] = None,
+    labels_out: ExportTo = None,
+    show: ShowFrom = None,
+    images: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|kitty|iterm|sixel|blocks|none", help="How images are shown in the terminal."
+        ),
+    ] = "auto",
+    text: TextsIn = None,
+    label: LabelsIn = None,
+    id_column: IdsIn = None,
     encoder: AgentsEncoder = None,
     weights: Weights = None,
     learn_anyway: Annotated[
@@ -144,10 +169,12 @@ def adapt(
 ) -> None:
     """Adapt an agent to unlabelled features: answer a few questions, and it learns the new classes.
 
-    Without [bold]--labels[/bold] it asks here, in the terminal. Every answer is saved at once; quit with q or
-    Ctrl-C, give the same command again, and it goes on where it was.
+    Without [bold]--labels[/bold] it asks here, in the terminal, and shows the text or the image. Every answer
+    is saved at once; quit with q or Ctrl-C, give the same command again, and it goes on where it was.
 
     [cyan]cual adapt v0.agent new.npz -o v1.agent --budget 20[/cyan]
+
+    [cyan]cual adapt v0.agent new.npz -o v1.agent --budget 20 --show photos[/cyan]
 
     With [bold]--labels[/bold] the answers come from a file, and every label of it is learned: those that are
     asked for count against the budget, the others are free. [bold]--only-asked[/bold] leaves the others out, as
@@ -165,22 +192,30 @@ def adapt(
     The old agent is left as it is. Exit code 0: done, or left open with q; 1: the input ended too early.
     """
     from cual.agent import Agent
-    from cual.cli.reading import check_device, read_answers, read_budget
+    from cual.cli.answers import read_answers
+    from cual.cli.contents import Contents
+    from cual.cli.labels_out import check_export, write_labels
+    from cual.cli.reading import check_device, read_budget
+    from cual.cli.showing import Showing
     from cual.cli.tasks import ask_person, from_file, open_task, tell_of_unused, write_ledger
+    from cual.cli.terminal_images import way_of
     from cual.data.pool import Pool
 
     check_free(output, force)
+    check_export(labels_out, force)
+    way = way_of(images, os.environ, out.is_terminal and out.color_system is not None)
     wanted = read_budget(budget)
     if ray is not None and device != "cpu":
         raise BadOption(f"--ray scores on CPUs; it does not go with --device {device}")
     bars = Bars()
     before = Agent.load(agent, check_device(device))
-    table = encoded(pool, encoder, weights, device, before.encoder)
+    columns = Named(text, label, id_column)
+    table = encoded(pool, encoder, weights, device, before.encoder, columns)
     before.check_encoder(table.encoder, str(pool))
     unlabelled = Pool.of(table)
     if only_asked and labels is None:
         raise BadOption("--only-asked goes with --labels")
-    recorded = None if labels is None else read_answers(labels, before.names, unlabelled.ids)
+    recorded = None if labels is None else read_answers(labels, before.names, unlabelled.ids, columns)
     if labels is not None and recorded is not None:
         tell_of_unused(labels, recorded)
     answers = None if recorded is None else recorded.answers
@@ -190,7 +225,7 @@ def adapt(
     with _scored_on(ray, bars) as adaptation.pool.elsewhere:
         try:
             if answers is None:
-                ask_person(adaptation, kept, bars)
+                ask_person(adaptation, kept, bars, Showing(Contents(show or pool, columns), way))
             else:
                 from_file(adaptation, folder, answers, only_asked)
             after = adaptation.finish(safe=not learn_anyway)
@@ -199,7 +234,8 @@ def adapt(
             if ledger is not None:
                 write_ledger(ledger, adaptation)
         after.save(output)
-        _summarise(adaptation, after, output)
+        summarise(adaptation, after, output)
+        write_labels(adaptation, labels_out)
 
 
 @contextmanager
@@ -214,91 +250,7 @@ def _scored_on(address: str | None, bars: Bars) -> Generator["Elsewhere | None"]
         yield on_ray.Scoring(cluster, bars)
 
 
-def predict(
-    agent: AgentFile,
-    features: Features_,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="CSV", help="Where to write; to the terminal if not given."),
-    ] = None,
-    encoder: AgentsEncoder = None,
-    weights: Weights = None,
-    device: Device = "cpu",
-    force: Force = False,
-) -> None:
-    """Label features, and say which samples look like none of the known classes.
-
-    Writes a CSV: [bold]id, label, probability[/bold] of that label, [bold]novelty[/bold] (distance to the
-    nearest known class), [bold]novel[/bold] (1 where that is above the agent's threshold).
-
-    [cyan]cual predict v1.agent more.npz -o predictions.csv[/cyan]
-
-    [cyan]cual predict v1.agent more.npz | sort -t, -k4 -rg | head[/cyan]
-    """
-    from cual.agent import Agent
-    from cual.cli.predictions import predicted, write_csv
-    from cual.cli.reading import check_device
-
-    if output is not None:
-        check_free(output, force)
-    loaded = Agent.load(agent, check_device(device))
-    table = encoded(features, encoder, weights, device, loaded.encoder)
-    loaded.check_encoder(table.encoder, str(features))
-    bars = Bars()
-    try:
-        rows = predicted(loaded, table, bars)
-    finally:
-        bars.clear()
-    write_csv(rows, output)
-    if output is not None:
-        novel = sum(row["novel"] == 1 for row in rows)
-        out.print(f"{escape(str(output))}: {len(rows)} samples, {novel} look novel", highlight=False)
-
-
-def info(agent: AgentFile) -> None:
-    """Show what an agent knows and how it came to know it.
-
-    [cyan]cual info v1.agent[/cyan]
-    """
-    from cual.agent import Agent
-    from cual.cli.changes import told_of
-
-    loaded = Agent.load(agent)
-    classes = escape(listed([str(name) for name in loaded.names.names], most=50))
-    out.print(
-        pairs(
-            {
-                "version": str(loaded.version),
-                "method": f"{loaded.method.name}: {escape(loaded.method.summary)}",
-                "classes": f"{len(loaded.names)}: {classes}",
-                "features": f"{loaded.width} wide"
-                + (f", of {escape(loaded.encoder)}" if loaded.encoder else ""),
-                "seed": str(loaded.seed),
-                "memory": f"{len(loaded.replay)} of {loaded.replay.capacity} samples",
-                "validation": f"{len(loaded.validation)} samples",
-            }
-        ),
-        highlight=False,
-    )
-    if not loaded.history:
-        return
-    table = Table("version", "new classes", "labels", "pseudo-labels", "pool", "ended because")
-    for row in loaded.history:
-        if "change" in row:
-            told = told_of(row)
-            table.add_row(str(row["version"]), escape(told.new), told.labels, "", "", escape(told.what))
-            continue
-        new = escape(listed([str(name) for name in row["new_classes"]])) or "none"
-        labels = f"{row['labels_used']} of {row['budget']}"
-        if row.get("volunteered"):  # earlier releases knew none
-            labels += f" and {row['volunteered']} unasked"
-        table.add_row(
-            str(row["version"]), new, labels, str(row["pseudo_labels"]), str(row["pool_size"]), row["ended"]
-        )
-    out.print(table)
-
-
-def _summarise(task: "Adaptation", agent: "Agent", output: Path) -> None:
+def summarise(task: "Adaptation", agent: "Agent", output: Path) -> None:
     from cual.loop.safety import told_of as told_of_safety
 
     outcome = task.outcome

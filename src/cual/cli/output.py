@@ -55,10 +55,17 @@ def progress_display() -> Progress:
 
 def check_free(path: Path, force: bool) -> None:
     """Refuse to replace a file that nobody said may be replaced; before the work, not after it."""
+    check_parent(path)
     if path.is_dir():
         raise BadOption(f"{path} is a folder; give a file name")
     if path.exists() and not force:
         raise BadOption(f"{path} exists; --force replaces it, or give another name")
+
+
+def check_parent(path: Path) -> None:
+    """Refuse a folder that is not there: it is mistyped more often than it is wanted."""
+    if not path.parent.is_dir():
+        raise BadOption(f"the folder {path.parent} is not there; correct {path}, or make the folder first")
 
 
 def pairs(rows: dict[str, str], title: str | None = None) -> Table:

@@ -5,14 +5,17 @@ from dataclasses import dataclass
 
 from rich.markup import escape
 
+from cual.cli.contents import printable
 from cual.cli.output import counted, out
-from cual.data.labels import SKIP, Answer, ClassNames, read_label
+from cual.cli.showing import Showing
+from cual.data.labels import SKIP, Answer, ClassNames, near_name, read_label
 from cual.errors import CualError
 from cual.loop import events
 from cual.loop.adaptation import Adaptation, Query
 from cual.types import Label
 
 KEYS = """Type the name of its class, known or new. Enter takes the suggestion.
+o opens the image, or shows all of the text.
 ? lists the classes, u says that you cannot tell (it costs no label), p passes it on: it comes again later.
 z goes back to the answer before, q saves and quits; d is done: asks no more, learns from what was answered.
 A class that is called like a key is typed with = before it: =u"""
@@ -49,11 +52,14 @@ class Questions:
         Whose questions they are.
     keep
         Called after every answer, to save it.
+    showing
+        Shows what is asked about; without it there are only ids.
     """
 
-    def __init__(self, task: Adaptation, keep: Callable[[], None]) -> None:
+    def __init__(self, task: Adaptation, keep: Callable[[], None], showing: Showing | None = None) -> None:
         self._task = task
         self._keep = keep
+        self._showing = showing
         self._passed: set[Label] = set()
         """Samples that were passed on: they come when the others of the round are answered."""
 
@@ -111,7 +117,9 @@ class Questions:
             if text == "d":
                 self._task.stop()
                 return self._keep()
-            if text == "?":
+            if text == "o" and self._showing is not None:
+                self._showing.open(question.sample)
+            elif text == "?":
                 out.print(escape(self._classes()), highlight=False)
             elif text == "s":
                 out.print("u says that you cannot tell, p passes it on; a class called s is =s", style="yellow")
@@ -133,6 +141,10 @@ class Questions:
             if answer is None:
                 out.print("there is no suggestion here: type a class, or u if you cannot tell", style="yellow")
                 return False
+            if answer is not SKIP and answer not in names and not text.startswith("="):
+                answer = self._meant(answer, names)
+                if answer is None:
+                    return False
             self._task.tell(question.query, {question.sample: answer})
         except CualError as error:
             out.print(escape(str(error)), style="red", highlight=False)
@@ -142,13 +154,25 @@ class Questions:
             out.print(f"  new class {escape(str(answer))} (z to go back)", style="green", highlight=False)
         return True
 
+    def _meant(self, new: Label, names: ClassNames) -> Label | None:
+        """A new name, or the known one that was meant; None where the person wants to type again."""
+        near = near_name(str(new), names)
+        if near is None:
+            return new
+        shown = escape(str(near))
+        prompt = f"  did you mean {shown}? Enter takes it, n makes the new class {escape(str(new))}: "
+        text = out.input(prompt).strip().casefold()
+        return near if text in ("", "y") else new if text == "n" else None
+
     def _show(self, question: Question) -> None:
         number = f"{self._task.labels_used} of {self._task.budget} labels used"
         zone = f"[{COLOURS[question.zone]}]{question.zone}[/]"
         before = "" if question.before is None else f"  answered {_shown(question.before)}"
-        sample = f"[bold]{escape(str(question.sample))}[/bold]"
+        sample = f"[bold]{escape(printable(str(question.sample)))}[/bold]"
         score = f"score {question.score:.4g}, {zone}{before}"
         out.print(f"{sample}  {score}  [dim]{number}[/dim]", highlight=False)
+        if self._showing is not None:
+            self._showing.show(question.sample)
 
     def _prompt(self, question: Question) -> str:
         return "  class: " if question.default is None else rf"  class \[{_shown(question.default)}]: "

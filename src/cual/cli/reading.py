@@ -1,16 +1,12 @@
-"""From what people type to what the library takes: budgets, options of a method, devices, answers."""
+"""From what people type to what the library takes: budgets, options of a method, devices."""
 
-import csv
 import json
-from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any
 
 from cual import options
-from cual.data import columns
-from cual.data.labels import SKIP, Answer, ClassNames, read_label
-from cual.errors import BadBudget, BadFile, BadLabels, BadOption
-from cual.types import Label
+from cual.cli.own_parts import part_name
+from cual.errors import BadBudget, BadOption
 
 
 def read_budget(text: str) -> float | int:
@@ -60,70 +56,13 @@ def read_options(texts: Iterable[str]) -> dict[str, Any]:
 
 
 def _read_value(text: str) -> Any:
-    """JSON where it is that, else the text itself."""
+    """JSON where it is that, else the text itself: where it is python:…, the name of that part."""
     try:
         return json.loads(text)
     except ValueError:
-        return text
+        return part_name(text)
 
 
 def _part_options(part: str, given: Any) -> dict[str, Any]:
     """What is given for a part, as options by name: a plain name is one of them."""
     return {"name": given} if isinstance(given, str) else options.named(part, given)
-
-
-class Recorded(NamedTuple):
-    """The answers of a file, and the lines of it that cannot be used."""
-
-    answers: dict[Label, Answer]
-    unknown: list[int]
-    """Lines whose id the pool does not have: one file may serve many pools."""
-    invalid: dict[int, str]
-    """What is wrong with others."""
-
-
-def read_answers(path: Path, names: ClassNames, ids: Sequence[Label]) -> Recorded:
-    """Recorded answers: a CSV with columns of ids and of labels; an empty label means "cannot tell".
-
-    Lines that cannot be used are told. That none can be, or that two contradict each other, is an error.
-    """
-    of_pool = {str(sample): sample for sample in ids}
-    recorded = Recorded({}, [], {})
-    for line, sample_text, label_text in _rows(path):
-        sample = of_pool.get(sample_text)
-        if sample is None:
-            recorded.unknown.append(line)
-            continue
-        if label_text is None:
-            recorded.invalid[line] = "no label column; leave it empty (id,) to skip"
-            continue
-        try:
-            answer = read_label(label_text, names) if label_text else SKIP
-        except BadLabels as error:
-            recorded.invalid[line] = str(error)
-            continue
-        if recorded.answers.setdefault(sample, answer) != answer:
-            raise BadLabels(f"{path}, line {line}: id {sample_text!r} has another label further up")
-    if not recorded.answers and recorded.invalid:
-        line, why = next(iter(recorded.invalid.items()))
-        raise BadLabels(f"{path}, line {line}: {why}")
-    if not recorded.answers:
-        raise BadLabels(f"{path} names no sample of the pool, whose ids are like {ids[0]!r}")
-    return recorded
-
-
-def _rows(path: Path) -> Iterable[tuple[int, str, str | None]]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file, skipinitialspace=True)
-        try:
-            names = list(reader.fieldnames or ())
-            ids = columns.column(path, names, None, columns.IDS)
-            labels = columns.column(path, names, None, columns.LABELS)
-            if ids is None or labels is None:
-                missing = [name for name, there in (("id", ids), ("label", labels)) if there is None]
-                raise BadFile(f"{path} has no column {' and no column '.join(missing)}; it needs id,label")
-            for row in reader:
-                label = row[labels]
-                yield reader.line_num, row[ids], None if label is None else label.strip()
-        except (UnicodeDecodeError, csv.Error) as error:
-            raise BadFile(f"{path} is not a CSV file in UTF-8: {error}") from error

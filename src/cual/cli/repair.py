@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from cual.cli.embed import AgentsEncoder, Weights, encoded
 from cual.cli.learning import AgentFile, Device, Force
+from cual.cli.options import IdsIn, LabelsIn, Named, TextsIn
 from cual.cli.output import Bars, check_free, listed, out
 from cual.errors import BadLabels, BadOption, UnknownSample
 
@@ -46,6 +47,9 @@ def teach(
     output: Output,
     by: By = None,
     why: Why = None,
+    text: TextsIn = None,
+    label: LabelsIn = None,
+    id_column: IdsIn = None,
     encoder: AgentsEncoder = None,
     weights: Weights = None,
     device: Device = "cpu",
@@ -57,13 +61,16 @@ def teach(
 
     [cyan]cual teach v1.agent photos -o v2.agent --by ada --why "labels of May"[/cyan]
 
+    [cyan]cual teach v1.agent intents.csv -o v2.agent --text utterance --label intent[/cyan]
+
     The closed-form head of cual-plus takes them in at once; other heads are trained, once. Samples that were
     learned before are not learned twice; under another label, the new one replaces the old.
 
     The old agent is left as it is.
     """
     loaded = loaded_agent(agent, output, force, device)
-    table = table_of(loaded, labelled, encoder, weights, device)
+    columns = Named(text, label, id_column)
+    table = table_of(loaded, labelled, encoder, weights, device, columns)
     bars = Bars()
     try:
         after = loaded.teach(table.X, table.labels(), table.ids, by, why, bars)
@@ -140,6 +147,7 @@ def remove(
     ] = False,
     by: By = None,
     why: Why = None,
+    text: TextsIn = None,
     device: Device = "cpu",
     force: Force = False,
 ) -> None:
@@ -154,7 +162,7 @@ def remove(
     """
     loaded = loaded_agent(agent, output, force, device)
     label = label_of(loaded.names, name)
-    X = None if data is None else table_of(loaded, data, None, None, device).X
+    X = None if data is None else table_of(loaded, data, None, None, device, Named(text)).X
     bars = Bars()
     try:
         after = loaded.remove_class(label, X, not leave_spread, by, why, bars)
@@ -187,6 +195,11 @@ def forget(
     ] = None,
     by: By = None,
     why: Why = None,
+    text: TextsIn = None,
+    label: LabelsIn = None,
+    id_column: Annotated[
+        str | None, typer.Option("--id-column", metavar="COLUMN", help="Of a table: the column of ids.")
+    ] = None,
     device: Device = "cpu",
     force: Force = False,
 ) -> None:
@@ -213,7 +226,8 @@ def forget(
         if data is not None:
             if answers_of is not None:
                 raise BadOption("--answers-of goes with --task: only an adaptation knows who answered what")
-            after = _forget_rows(loaded, table_of(loaded, data, None, None, device), chosen, by, why, bars)
+            table = table_of(loaded, data, None, None, device, Named(text, label, id_column))
+            after = _forget_rows(loaded, table, chosen, by, why, bars)
         else:
             assert task is not None
             after = _forget_answers(loaded, task, answers_of, chosen, by, why, bars)
@@ -290,8 +304,15 @@ def loaded_agent(agent: Path, output: Path, force: bool, device: str = "cpu") ->
     return Agent.load(agent, check_device(device))
 
 
-def table_of(agent: "Agent", data: Path, encoder: str | None, weights: Path | None, device: str) -> "Table":
-    table = encoded(data, encoder, weights, device, agent.encoder)
+def table_of(
+    agent: "Agent",
+    data: Path,
+    encoder: str | None,
+    weights: Path | None,
+    device: str,
+    columns: Named | None = None,
+) -> "Table":
+    table = encoded(data, encoder, weights, device, agent.encoder, columns)
     agent.check_encoder(table.encoder, str(data))
     return table
 

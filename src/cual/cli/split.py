@@ -8,6 +8,7 @@ import typer
 from rich.markup import escape
 
 from cual.cli.learning import AgentFile, Device, Force
+from cual.cli.options import IdsIn, LabelsIn, Named, TextsIn
 from cual.cli.output import Bars, counted, listed, out
 from cual.cli.repair import By, Name, Output, Why, label_of, loaded_agent, plain, table_of, write_agent
 from cual.errors import BadLabels, BadOption
@@ -65,6 +66,9 @@ def split(
     ] = False,
     by: By = None,
     why: Why = None,
+    text: TextsIn = None,
+    label: LabelsIn = None,
+    id_column: IdsIn = None,
     device: Device = "cpu",
     force: Force = False,
 ) -> None:
@@ -78,19 +82,20 @@ def split(
     start. Other heads are trained again from the samples that are kept.
     """
     loaded = loaded_agent(agent, output, force, device)
-    label, wanted = label_of(loaded.names, name), _names(loaded.names, into)
-    table = None if data is None else table_of(loaded, data, None, None, device)
+    of, wanted = label_of(loaded.names, name), _names(loaded.names, into)
+    columns = Named(text, label, id_column)
+    table = None if data is None else table_of(loaded, data, None, None, device, columns)
     X = None if table is None else table.X
     ids = None
     if table is not None:
         ids = [plain(sample) for sample in (range(len(table)) if table.ids is None else table.ids)]
-    proposal = loaded.propose_split(label, len(wanted), X, ids)
+    proposal = loaded.propose_split(of, len(wanted), X, ids)
     names_of = [f"kept-{row}" if sample is None else sample for row, sample in enumerate(proposal.ids)]
     known = loaded.names
     for part in wanted:
         known = known.plus(part)
     if labels is not None:
-        answers = _recorded(labels, known, names_of)
+        answers = _recorded(labels, known, names_of, columns)
         groups = _named_by(proposal, answers, names_of)
     else:
         groups, answers = _Asking(proposal, names_of, known).run(wanted, questions)
@@ -98,7 +103,7 @@ def split(
     bars = Bars()
     try:
         after = loaded.split_class(
-            label, proposal.X, y, list(answers), not leave_rest, person=by, why=why, progress=bars
+            of, proposal.X, y, list(answers), not leave_rest, person=by, why=why, progress=bars
         )
     finally:
         bars.clear()
@@ -115,11 +120,11 @@ def _names(names: "ClassNames", given: list[str]) -> "list[Label]":
     return wanted
 
 
-def _recorded(file: Path, names: "ClassNames", samples: "list[Label]") -> "dict[int, Label]":
-    from cual.cli.reading import read_answers
+def _recorded(file: Path, names: "ClassNames", samples: "list[Label]", columns: Named) -> "dict[int, Label]":
+    from cual.cli.answers import read_answers
     from cual.data.labels import SKIP
 
-    recorded = read_answers(file, names, samples)
+    recorded = read_answers(file, names, samples, columns)
     if recorded.invalid:
         line, reason = next(iter(recorded.invalid.items()))
         raise BadLabels(f"{file}, line {line}: {reason}")

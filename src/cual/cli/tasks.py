@@ -12,9 +12,10 @@ import typer
 from rich.markup import escape
 
 from cual.agent import Agent
+from cual.cli.answers import Recorded
 from cual.cli.output import Bars, counted, err, listed
 from cual.cli.questions import LeftOpen, Questions
-from cual.cli.reading import Recorded
+from cual.cli.showing import Showing
 from cual.data.labels import SKIP, Answer
 from cual.data.pool import Pool
 from cual.errors import BadOption
@@ -118,11 +119,16 @@ def tell_of_unused(path: Path, recorded: Recorded) -> None:
 
     if recorded.unknown:
         say(recorded.unknown, "no such sample in the pool; not used")
+    if recorded.believed:
+        say(recorded.believed, "believed, not answered by anybody; not used")
+    for new, known in recorded.near.items():
+        text = f"{path}: {new!r} is taken for a new class; did you mean {known!r}?"
+        err.print(escape(text), style="yellow", highlight=False, soft_wrap=True)
     for why in dict.fromkeys(recorded.invalid.values()):
         say([line for line, said in recorded.invalid.items() if said == why], f"{why}; not used")
 
 
-def ask_person(task: Adaptation, folder: Path, bars: Bars) -> None:
+def ask_person(task: Adaptation, folder: Path, bars: Bars, showing: Showing | None = None) -> None:
     """Ask in the terminal, and save after every answer; ends the command where the person stops."""
 
     def keep() -> None:
@@ -133,7 +139,7 @@ def ask_person(task: Adaptation, folder: Path, bars: Bars) -> None:
     code = 0
     reason = ""
     try:
-        return Questions(task, keep).run()
+        return Questions(task, keep, showing).run()
     except LeftOpen:
         pass
     except KeyboardInterrupt:

@@ -4,6 +4,7 @@ import itertools
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import Enum
 from typing import Any, Final, cast
 
@@ -170,6 +171,32 @@ def read_label(text: str, names: ClassNames, longest: int | None = None) -> Labe
     if why and name not in names:
         raise BadLabels(f"the name of a class {why}")
     return name
+
+
+def near_name(text: str, names: ClassNames, cutoff: float = 0.8) -> Label | None:
+    """The known class that somebody may mean who writes a new name; None where it is plainly another one.
+
+    >>> names = ClassNames(("Forest", "class 1"))
+    >>> near_name("forest", names), near_name("Forrest", names), near_name("River", names)
+    ('Forest', 'Forest', None)
+    >>> near_name("class 2", names) is None
+    True
+    """
+    known = {str(name): name for name in names.names}
+    if text in known or not isinstance(next(iter(known.values()), None), str):
+        return known.get(text)
+    folded = {" ".join(name.casefold().split()): name for name in reversed(known)}
+    same = folded.get(" ".join(text.casefold().split()))
+    if same is not None:
+        return known[same]
+    close = get_close_matches(text.casefold(), folded, n=1, cutoff=cutoff)
+    if not close or _without_digits(close[0]) == _without_digits(text.casefold()):  # class 1, class 2
+        return None
+    return known[folded[close[0]]]
+
+
+def _without_digits(text: str) -> str:
+    return "".join(c for c in text if not c.isdigit())
 
 
 def recorded_label(value: Any) -> Label | None:

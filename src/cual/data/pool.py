@@ -12,6 +12,7 @@ from torch import Tensor
 from cual import options as check
 from cual import storage
 from cual.data.ahead import read_ahead
+from cual.data.frames import index_of, values_of
 from cual.data.ids import Ids, check_ids
 from cual.data.table import Table, check_rows
 from cual.errors import BadFeatures, EmptyPool
@@ -52,9 +53,9 @@ class Pool:
     Parameters
     ----------
     X
-        (n, d) array, memory map or tensor of any float type, or the `X` of a features folder.
+        (n, d) array, memory map or tensor of any float type, or the `X` of a features folder; or a DataFrame.
     ids
-        One id per row, str or int, no two alike; 0 … n−1 by default.
+        One id per row, str or int, no two alike; by default 0 … n−1, or the index of a DataFrame.
     encoder
         Fingerprint of the encoder that made `X`, where it is known; that of a features folder is.
 
@@ -66,6 +67,7 @@ class Pool:
     def __init__(
         self, X: ArrayLike, ids: Sequence[Any] | AnyArray | None = None, encoder: str | None = None
     ) -> None:
+        ids = index_of(X) if ids is None else ids
         self._data = _as_2d(X, "pool")
         if not len(self._data):
             raise EmptyPool("the pool holds no samples")
@@ -90,6 +92,9 @@ class Pool:
 
     def __len__(self) -> int:
         return len(self._data)
+
+    def __repr__(self) -> str:
+        return f"<Pool: {len(self)} samples, features {self.width} wide>"
 
     @property
     def width(self) -> int:

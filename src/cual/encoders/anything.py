@@ -45,15 +45,17 @@ def features_of(
         a built-in one (`trusted`); any other must also be given as `encoder`.
     """
     path = Path(path)
-    if is_features(path):
-        return read(path)
+    columns = columns or Columns()
+    if is_features(path, columns):
+        return read(path, ids=columns.id, labels=columns.label)
     setup = setup or Setup()
     source = open_source(path, columns)
     if fingerprint is not None:
         encoder = trusted(fingerprint, encoder, setup)
     elif encoder is None or isinstance(encoder, str):
         encoder = make(encoder or default(source.kind), setup)
-    key = f"{path.resolve()} {encoder.fingerprint} {columns}".encode(errors="surrogateescape")
+    named = columns if any((columns.text, columns.label, columns.id)) else None
+    key = f"{path.resolve()} {encoder.fingerprint} {named}".encode(errors="surrogateescape")
     folder = (cache or cache_folder() / "embeddings") / hashlib.sha256(key).hexdigest()[:24]
     outcome = embed(source, encoder, folder, progress=setup.progress, wait=True)
     if report is not None:
@@ -61,10 +63,10 @@ def features_of(
     return current(source, FeaturesFolder.open(folder)).table(str(path))
 
 
-def is_features(path: Path) -> bool:
+def is_features(path: Path, columns: Columns | None = None) -> bool:
     """Whether a path holds features already, rather than something to encode."""
     if path.is_dir():
         return is_features_folder(path)
     if path.suffix in (".parquet", ".pq") and path.is_file():
-        return not holds_text(path)
+        return not holds_text(path) if columns is None or columns.text is None else False
     return path.suffix in FEATURES or not path.exists()

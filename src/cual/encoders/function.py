@@ -1,10 +1,7 @@
 """A Python function as an encoder: ``python:my_module:my_function``, or `FunctionEncoder` around a callable."""
 
 import hashlib
-import importlib
-import importlib.util
 import inspect
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -13,6 +10,7 @@ import numpy as np
 
 from cual.encoders.base import Kind, Setup, encoders, fingerprint, refuse_hash
 from cual.errors import BadFeatures, BadOption, Unavailable
+from cual.extensions import load
 from cual.types import FloatArray, Row
 
 Function = Callable[[list[Any]], Any]
@@ -62,25 +60,13 @@ def python(target: str, setup: Setup, *, kind: str = "image") -> FunctionEncoder
     if not module:
         raise BadOption(f"write python:module:function, not python:{target}")
     try:
-        function = getattr(_module(module), attribute)
-    except (ImportError, OSError, AttributeError, SyntaxError) as error:
+        function = getattr(load(module), attribute)
+    except (Unavailable, AttributeError) as error:
         raise Unavailable(f"python:{target} cannot be loaded: {error}") from error
     if not callable(function):
         raise BadOption(f"python:{target} is no function but a {type(function).__name__}")
     name = f"python:{target}" + ("" if kind == "image" else f"?kind={kind}")
     return FunctionEncoder(function, name, cast(Kind, kind))
-
-
-def _module(name: str) -> Any:
-    if not name.endswith(".py"):
-        return importlib.import_module(name)
-    spec = importlib.util.spec_from_file_location(f"cual_encoder_{Path(name).stem}", name)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{name} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def _probe(kind: Kind) -> Any:

@@ -37,6 +37,17 @@ def saved_labels(folder: str | os.PathLike[str], everything: bool = False) -> La
     return Labels(rows, whole_numbers(state))
 
 
+def task_labels(task: Adaptation, everything: bool = False) -> Labels:
+    """The labels of an adaptation in memory."""
+    state, doubts = task.state, task.doubts
+
+    def place_of(sample: Label) -> Place:
+        return Place(int(task.pool.ids.rows_of([sample])[0]), doubts.get(sample))
+
+    rows = label_rows(state, Origins.of(task.journal), everything, place_of)
+    return Labels(rows, whole_numbers(state))
+
+
 def _events(folder: Path) -> list[Row]:
     if (folder / files.JOURNAL).exists():
         return read_events(folder / files.JOURNAL)

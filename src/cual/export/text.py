@@ -11,7 +11,7 @@ from typing import Any
 from cual.export.base import Labels, formats
 from cual.storage import write_pieces
 
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠", "'")
+FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠", "'")
 
 
 def harmless(cell: Any) -> Any:
@@ -22,7 +22,7 @@ def harmless(cell: Any) -> Any:
     >>> harmless("=HYPERLINK(1)"), harmless("cat"), harmless(-3), harmless("'tis")
     ("'=HYPERLINK(1)", 'cat', -3, "''tis")
     """
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULAS) else cell
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULAS) else cell
 
 
 def csv_lines(rows: Sequence[Sequence[Any]]) -> str:

@@ -103,6 +103,15 @@ class Adaptation:
             journal = Journal([events.begun(labels, agent.names.names, unnamed, overlap)])
         self._journal = journal
 
+    def __repr__(self) -> str:
+        """One line: what it has come to."""
+        state = self.state
+        going = "finished" if state.finished else f"ended: {state.ended}" if state.ended else "going on"
+        if state.open and not state.ended:
+            going = f"{len(state.open)} questions open"
+        used = f"{state.charged} of {state.budget} labels used"
+        return f"<Adaptation: {used}, {len(self.pool)} samples, {going}>"
+
     @property
     def state(self) -> State:
         """What the events so far imply."""

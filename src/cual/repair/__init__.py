@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cual import options as check
+from cual.data.frames import check_aligned, index_of
 from cual.data.ids import check_ids
 from cual.data.pool import as_features, encoder_of
 from cual.errors import BadOption
@@ -60,6 +61,7 @@ class Repairs:
         >>> agent.version, agent.classes_.tolist(), agent.predict(X[-1:]).tolist()
         (1, ['cat', 'dog', 'owl'], ['owl'])
         """
+        check_aligned(X, y)
         given = _read(self, X, ids)
         return teaching.taught(self, given, y, By.of(person, why), progress)
 
@@ -248,5 +250,8 @@ def _read(agent: Repairable, X: ArrayLike, ids: Sequence[Any] | AnyArray | None)
     """Check features once, at the border."""
     agent.check_encoder(encoder_of(X), "X")
     features = as_features(X, "X", agent.width).to(agent.device)
+    index = index_of(X) if ids is None else None
+    if index is not None and len(set(index.tolist())) == len(index):  # else it names no sample
+        ids = index
     names: Sequence[Label] | None = None if ids is None else check_ids(ids, len(features), "X")
     return samples.Given.of(features, names)

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -20,11 +21,37 @@ class Zone(IntEnum):
 
 @dataclass(frozen=True)
 class Threshold:
-    """T_inner, or a threshold at a rate, and the validation scores' mean and standard deviation behind it."""
+    """T_inner, or a threshold at a rate, and the validation scores' mean and standard deviation behind it.
 
+    It compares with scores as its value does.
+
+    >>> torch.tensor([1.0, 5.0]) > Threshold(value=4.0, mean=2.0, std=1.0)
+    tensor([False,  True])
+    """
+
+    __array_ufunc__: ClassVar[None] = None  # or numpy would compare its arrays with an object, one by one
     value: float
     mean: float
     std: float
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __lt__(self, other: Any) -> Any:
+        return self.value < _number(other)
+
+    def __le__(self, other: Any) -> Any:
+        return self.value <= _number(other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self.value > _number(other)
+
+    def __ge__(self, other: Any) -> Any:
+        return self.value >= _number(other)
+
+
+def _number(other: Any) -> Any:
+    return other.value if isinstance(other, Threshold) else other
 
 
 def s0(old: Tensor) -> Tensor:

@@ -14,12 +14,14 @@ from cual.types import Label
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    from cual.encoders.sources import Columns
+
 LONGEST_SIDE = 512
 Show = Callable[[Label], str]
 """A text, or a picture as a data URI, for the id of a sample; LookupError or `BadImage` if there is none."""
 
 
-def showing(path: Path) -> tuple[Kind, Show]:
+def showing(path: Path, columns: "Columns | None" = None) -> tuple[Kind, Show]:
     """What there is to see of the samples of a pool, by their ids.
 
     Parameters
@@ -27,14 +29,16 @@ def showing(path: Path) -> tuple[Kind, Show]:
     path
         A folder of images, a table of text, or features; of features only the ids can be seen, except of a
         features folder whose images are still where they were.
+    columns
+        Of a table of text, where they are not called as usual.
     """
     from cual.data.folder import FeaturesFolder
     from cual.encoders.anything import is_features
     from cual.encoders.images import open_image
     from cual.encoders.sources import open_source
 
-    if not is_features(path):
-        source = open_source(path)
+    if not is_features(path, columns):
+        source = open_source(path, columns)
         items = {str(item.id): item for item in source.items}
         if source.kind == "text":
             return "text", lambda sample: items[str(sample)].load(0)

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from cual import __version__
+from cual import __version__, extensions
 from cual.errors import BadOption, CualError, Unavailable, WorkersLost
 
 LOCAL = "local"
@@ -62,10 +62,12 @@ class Place:
 
     folder: str
     version: str
+    modules: tuple[str, ...] = ()
+    """Modules with parts of the user's own, which a worker must be able to import, too."""
 
     @classmethod
     def here(cls) -> "Place":
-        return cls(os.getcwd(), __version__)
+        return cls(os.getcwd(), __version__, extensions.used())
 
     def enter(self, cpus: int) -> None:
         """Called by whatever a worker runs, before all else."""
@@ -77,6 +79,7 @@ class Place:
         if os.path.isdir(self.folder):
             os.chdir(self.folder)
         torch.set_num_threads(cpus)
+        extensions.load_all(self.modules)
 
 
 class Cluster:

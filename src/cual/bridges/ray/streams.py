@@ -126,15 +126,16 @@ class _Features:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._name: str | None = None
+        self._name: tuple[str, str | None] | None = None
         self._data: Any = None
 
     def open(self, unit: Unit) -> _Stream:
-        data = load(unit.setting.features)
-        if self._name != unit.setting.features:
+        data = load(unit.setting.features, unit.setting.label)
+        name = (unit.setting.features, unit.setting.label)
+        if self._name != name:
             table = replace(data.features, X=np.asarray(data.features.X))  # of a folder, the rows themselves
             self._data = self._cluster.put(Data(table, data.truth))
-            self._name = unit.setting.features
+            self._name = name
         total = len(data.stream(unit.setting, unit.seed).tasks)
         return _Stream(unit, self._data, total, RunFolder(unit.folder).tasks_done(unit.method, unit.seed))
 

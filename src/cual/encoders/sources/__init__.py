@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cual.data.plain import PlainColumns
+from cual.encoders.images import SUFFIXES
 from cual.encoders.sources.datasets import hugging_face_dataset, plain_dataset_columns, split_names
-from cual.encoders.sources.folders import image_folder
+from cual.encoders.sources.folders import image_folder, one_image
 from cual.encoders.sources.items import Columns, Inside, Item, Source, Undecoded
 from cual.encoders.sources.tables import TABLES, holds_text, plain_text_columns, table_columns, text_table
 from cual.errors import BadFile
@@ -19,6 +20,7 @@ __all__ = [
     "holds_text",
     "hugging_face_dataset",
     "image_folder",
+    "one_image",
     "open_source",
     "plain_source_columns",
     "plain_text_columns",
@@ -28,7 +30,7 @@ __all__ = [
 
 
 def open_source(path: str | Path, columns: Columns | None = None) -> Source:
-    """The items of a folder of images, a table of text, or a Hugging Face dataset on disk."""
+    """The items of a folder of images, one image, a table of text, or a Hugging Face dataset on disk."""
     path, columns = Path(path), columns or Columns()
     if not path.exists():
         raise BadFile(f"{path}: no such file or folder")
@@ -41,7 +43,9 @@ def open_source(path: str | Path, columns: Columns | None = None) -> Source:
         return image_folder(path)
     if path.name.lower().endswith(TABLES):
         return text_table(path, columns)
-    raise BadFile(f"{path} is neither a folder of images nor a table of text ({', '.join(TABLES)})")
+    if path.suffix.lower() in SUFFIXES:
+        return one_image(path)
+    raise BadFile(f"{path} is neither an image, a folder of images nor a table of text ({', '.join(TABLES)})")
 
 
 def plain_source_columns(

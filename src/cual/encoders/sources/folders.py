@@ -21,6 +21,13 @@ def image_folder(path: Path) -> Source:
     return Source(path, "image", [_item(path, file) for file in (*files, *closed)])
 
 
+def one_image(file: Path) -> Source:
+    """A single image, called as its file is."""
+    return Source(
+        file, "image", [Item(as_text(file.name), _Opened(file), None, as_text(str(file)), _stamp(file))]
+    )
+
+
 def _item(path: Path, file: Path) -> Item:
     relative = file.relative_to(path)
     label = as_text(relative.parts[0]) if len(relative.parts) > 1 else None
