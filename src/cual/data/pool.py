@@ -12,7 +12,7 @@ from torch import Tensor
 from cual import options as check
 from cual import storage
 from cual.data.ahead import read_ahead
-from cual.data.frames import index_of, values_of
+from cual.data.frames import index_of
 from cual.data.ids import Ids, check_ids
 from cual.data.table import Table, check_rows
 from cual.errors import BadFeatures, EmptyPool
