@@ -12,17 +12,17 @@ import pytest
 
 import postgres_server
 from upgrades import release
-from upgrades.release import FOLDER, Row
+from upgrades.release import FIRST, Row
 
 
 @pytest.fixture(scope="session")
 def expected() -> Row:
-    return release.read_expected()
+    return release.read_expected(FIRST)
 
 
 @pytest.fixture(scope="session")
 def arrays() -> dict[str, np.ndarray]:
-    return release.read_arrays()
+    return release.read_arrays(FIRST)
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +43,7 @@ def copied(tmp_path: Path) -> Callable[[str], Path]:
     """A file or folder of the release, where it may be changed."""
 
     def copy(name: str) -> Path:
-        source, target = FOLDER / name, tmp_path / Path(name).name
+        source, target = FIRST / name, tmp_path / Path(name).name
         shutil.copytree(source, target) if source.is_dir() else shutil.copyfile(source, target)
         return target
 
@@ -53,7 +53,7 @@ def copied(tmp_path: Path) -> Callable[[str], Path]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """The release's workspace, with its SQLite database."""
-    with tarfile.open(FOLDER / "workspace.tar.gz") as packed:
+    with tarfile.open(FIRST / "workspace.tar.gz") as packed:
         packed.extractall(tmp_path / "workspace", filter="data")
     return tmp_path / "workspace"
 
@@ -69,7 +69,7 @@ def postgres() -> Iterator[str]:
 def dumped(postgres: str) -> str:
     """The address of the release's database on PostgreSQL."""
     url = postgres_server.new_database(postgres)
-    text = gzip.decompress((FOLDER / "workspace.sql.gz").read_bytes()).decode()
+    text = gzip.decompress((FIRST / "workspace.sql.gz").read_bytes()).decode()
     script = "\n".join(line for line in text.split("\n") if not line.startswith("\\"))  # those are psql's
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(script)  # pyright: ignore
