@@ -141,7 +141,9 @@ def outputs(agent: Agent, X: np.ndarray) -> dict[str, np.ndarray]:
 def all_outputs(agent: Agent, X: np.ndarray) -> dict[str, np.ndarray]:
     """The same, and what agents say since 0.2.0."""
     calibrated = agent.calibrated(X)
-    more = {"together": agent.novelty_together(X), "unexplained": agent.unexplained.numpy()}
+    together, threshold = agent.novelty_together(X)
+    more = {"together": together, "threshold_together": np.array([threshold.value])}
+    more["unexplained"] = agent.unexplained.numpy()
     return outputs(agent, X) | more | ({} if calibrated is None else {"calibrated": calibrated})
 
 
@@ -292,3 +294,19 @@ def read_arrays(folder: Path) -> dict[str, np.ndarray]:
 def comparable(rows: Iterable[Row]) -> list[Row]:
     """Result rows without the times."""
     return [{k: v for k, v in row.items() if k not in NOT_COMPARED} for row in rows]
+
+
+def check_still(found: Any, expected: Any, where: str = "") -> None:
+    """All that a release said is said still, and the same; a later one may say more, in further fields."""
+    if isinstance(expected, dict):
+        assert isinstance(found, dict), where
+        assert not expected.keys() - found.keys(), where
+        for key in expected:
+            check_still(found[key], expected[key], f"{where}/{key}")
+    elif isinstance(expected, list):
+        assert isinstance(found, list), where
+        assert len(found) == len(expected), where
+        for i, (one, other) in enumerate(zip(found, expected, strict=True)):
+            check_still(one, other, f"{where}/{i}")
+    else:
+        assert (type(found), found) == (type(expected), expected), where
