@@ -14,7 +14,7 @@ install = { apt="$$(test $$(id -u) = 0 || echo sudo) apt-get"; \
 	$$apt update -qq && DEBIAN_FRONTEND=noninteractive $$apt install -y -qq --no-install-recommends $(1) >/dev/null; }
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve-demo test test-attacks test-page test-postgres test-ray test-label-studio test-slow mutants fuzz check texts bench clean distclean
+.PHONY: help demo serve-demo test test-attacks test-page test-postgres test-ray test-label-studio test-slow mutants fuzz check texts bench lock audit sbom wheel clean distclean
 
 help:  ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +68,24 @@ texts: $(INSTALLED)  ## collect what the page says, for those who translate it
 	@set -e; for po in $(TEXTS)/*.po; do $(BIN)/pybabel -q update -i $(TEXTS)/page.pot -o $$po -l $$(basename $$po .po) \
 		--no-fuzzy-matching --ignore-obsolete --omit-header; done
 
+lock: $(INSTALLED)  ## renew the hashed lock of the environment; UPGRADE=--upgrade takes the latest of everything
+	$(BIN)/python tools/lock.py renew $(UPGRADE)
+
+audit: $(INSTALLED)  ## known vulnerabilities of what the lock names; fails where the database cannot be asked
+	$(BIN)/python tools/audit.py locks/$$($(BIN)/python tools/lock.py name).txt
+
+# The build reads our version from the source; who lists what is in the environment reads it from pyproject alone.
+sbom: $(INSTALLED)  ## dist/sbom.json: what is in the environment, as CycloneDX, validated
+	@mkdir -p dist
+	@sed "s/^dynamic = .*/version = \"$$($(BIN)/python -c 'import cual; print(cual.__version__)')\"/" \
+		pyproject.toml > dist/pyproject.toml
+	$(BIN)/cyclonedx-py environment --pyproject dist/pyproject.toml --output-reproducible --of JSON --validate \
+		-o dist/sbom.json $(BIN)/python
+	@rm dist/pyproject.toml
+
+wheel: $(INSTALLED)  ## build the wheel twice into dist/: the same bytes, or an error
+	$(BIN)/python tools/wheel.py dist
+
 bench: $(INSTALLED)  ## measure the speed of what is in benchmarks/
 	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
 
@@ -84,17 +102,36 @@ $(STUDIO)/.installed:
 	touch $@
 
 # The stamp is asked for again under the lock: whoever waited for another make finds the work done.
-$(INSTALLED): pyproject.toml
+# With a lock that fits, nothing is installed whose hash it does not name, and a wrong one is an error. It fits one
+# Python and platform, so there is none everywhere. PyTorch for CPUs is taken where pip finds it (locks/local): that
+# of PyPI needs NVIDIA's libraries on Linux, which the lock does not name.
+$(INSTALLED): pyproject.toml $(wildcard locks/*.txt)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "cual needs Python 3.11 or later; say which: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@$(LOCK) sh -ec ' \
-		if [ -e $(INSTALLED) ] && [ -z "$$(find pyproject.toml -newer $(INSTALLED))" ]; then exit 0; fi; \
+		if [ -e $(INSTALLED) ] && [ -z "$$(find pyproject.toml locks -newer $(INSTALLED))" ]; then exit 0; fi; \
 		if ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
 			echo "making $(VENV)"; \
 			$(PYTHON) -m venv --clear $(VENV) 2>/dev/null || { \
 				$(PYTHON) -m venv --clear --without-pip $(VENV); \
 				$(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }; \
 		fi; \
+		pip="$(BIN)/python -m pip --disable-pip-version-check"; \
+		lock="locks/$$($(BIN)/python tools/lock.py name).txt"; \
 		echo "installing cual and what it needs into $(VENV)"; \
-		$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"; \
+		if [ -e "$$lock" ]; then \
+			local="locks/local/$${lock#locks/}"; \
+			$$pip install --quiet --require-hashes --no-deps --requirement "$$local" 2>/dev/null || \
+				echo "what $$local names is not found here: the builds of PyPI are taken"; \
+			$$pip install --quiet --require-hashes --no-deps --requirement "$$lock"; \
+			$$pip install --quiet --no-deps --no-build-isolation --editable .; \
+			if ! $$pip check >$(VENV)/check.txt; then \
+				echo "NOTICE: the lock is not enough here, so what is missing is installed without hashes:" >&2; \
+				cat $(VENV)/check.txt >&2; \
+				$$pip install --quiet --editable ".[dev]"; \
+			fi; \
+		else \
+			echo "NOTICE: there is no $$lock: versions are chosen now, and no hashes are checked (make lock)" >&2; \
+			$$pip install --quiet --editable ".[dev]"; \
+		fi; \
 		touch $(INSTALLED)'

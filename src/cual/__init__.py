@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cual.data.pool import Pool
     from cual.loop.adaptation import Adaptation, Query
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["SKIP", "Adaptation", "Agent", "Client", "Pool", "Query", "__version__"]
 
 _HOME = {

@@ -1,4 +1,7 @@
-"""Fixtures of the upgrade tests: what the release says of its files, and copies that may be written to."""
+"""Fixtures of the upgrade tests: what a release says of its files, and copies that may be written to.
+
+Which release is said by a module's `RELEASE`; the first one where it says nothing.
+"""
 
 import gzip
 import shutil
@@ -12,20 +15,26 @@ import pytest
 
 import postgres_server
 from upgrades import release
-from upgrades.release import FOLDER, Row
+from upgrades.release import FIRST, Row
 
 
-@pytest.fixture(scope="session")
-def expected() -> Row:
-    return release.read_expected()
+@pytest.fixture(scope="module")
+def kept(request: pytest.FixtureRequest) -> Path:
+    """The folder of the release that a module is about."""
+    return getattr(request.module, "RELEASE", FIRST)
 
 
-@pytest.fixture(scope="session")
-def arrays() -> dict[str, np.ndarray]:
-    return release.read_arrays()
+@pytest.fixture(scope="module")
+def expected(kept: Path) -> Row:
+    return release.read_expected(kept)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
+def arrays(kept: Path) -> dict[str, np.ndarray]:
+    return release.read_arrays(kept)
+
+
+@pytest.fixture(scope="module")
 def same_bits(expected: Row) -> bool:
     """Whether this machine rounds as the one did on which the files were made."""
     return release.arithmetic() == expected["machine"]["arithmetic"]
@@ -39,11 +48,11 @@ def bits(same_bits: bool, expected: Row) -> None:
 
 
 @pytest.fixture
-def copied(tmp_path: Path) -> Callable[[str], Path]:
+def copied(kept: Path, tmp_path: Path) -> Callable[[str], Path]:
     """A file or folder of the release, where it may be changed."""
 
     def copy(name: str) -> Path:
-        source, target = FOLDER / name, tmp_path / Path(name).name
+        source, target = kept / name, tmp_path / Path(name).name
         shutil.copytree(source, target) if source.is_dir() else shutil.copyfile(source, target)
         return target
 
@@ -51,9 +60,9 @@ def copied(tmp_path: Path) -> Callable[[str], Path]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(kept: Path, tmp_path: Path) -> Path:
     """The release's workspace, with its SQLite database."""
-    with tarfile.open(FOLDER / "workspace.tar.gz") as packed:
+    with tarfile.open(kept / "workspace.tar.gz") as packed:
         packed.extractall(tmp_path / "workspace", filter="data")
     return tmp_path / "workspace"
 
@@ -66,10 +75,10 @@ def postgres() -> Iterator[str]:
 
 
 @pytest.fixture
-def dumped(postgres: str) -> str:
+def dumped(kept: Path, postgres: str) -> str:
     """The address of the release's database on PostgreSQL."""
     url = postgres_server.new_database(postgres)
-    text = gzip.decompress((FOLDER / "workspace.sql.gz").read_bytes()).decode()
+    text = gzip.decompress((kept / "workspace.sql.gz").read_bytes()).decode()
     script = "\n".join(line for line in text.split("\n") if not line.startswith("\\"))  # those are psql's
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(script)  # pyright: ignore

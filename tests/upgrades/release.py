@@ -7,6 +7,7 @@ called (load, ask, tell, finish, the workspace's methods), for what is behind th
 import gzip
 import hashlib
 import json
+import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, is_dataclass
@@ -23,9 +24,13 @@ from cual.serve.jobs.worker import work_until_idle
 from cual.serve.rules.records import OPERATOR, Person
 from cual.serve.rules.workspace import Workspace
 
-FOLDER = Path(__file__).parent / "release-0.1.0"
+FIRST = Path(__file__).parent / "release-0.1.0"
+SECOND = Path(__file__).parent / "release-0.2.0"
 TIMES = ("asked_at", "told_at", "created_at", "finished_at", "at", "lent_until")
 """Fields that say when something happened: only what the release wrote itself can be compared."""
+CUAL = (sys.executable, "-c", "from cual.cli import app; app()")
+PROTOCOL = ("--features", "digits", "--first", "2", "--increment", "1", "--budget", "0.02", "--buffer", "500")
+"""That of `cual demo`."""
 NOT_COMPARED = ("seconds", "timings")
 """Fields of a result row that differ from run to run."""
 
@@ -131,6 +136,33 @@ def outputs(agent: Agent, X: np.ndarray) -> dict[str, np.ndarray]:
         "probabilities": agent.predict_proba(X),
         "novelty": agent.novelty(X),
     }
+
+
+def all_outputs(agent: Agent, X: np.ndarray) -> dict[str, np.ndarray]:
+    """The same, and what agents say since 0.2.0."""
+    calibrated = agent.calibrated(X)
+    together, threshold = agent.novelty_together(X)
+    more = {"together": together, "threshold_together": np.array([threshold.value])}
+    more["unexplained"] = agent.unexplained.numpy()
+    return outputs(agent, X) | more | ({} if calibrated is None else {"calibrated": calibrated})
+
+
+def repaired(agent: Agent, X: np.ndarray, labels: list[str]) -> Agent:
+    """Taught with a mistake, which is put right: every kind of repair, one after the other."""
+    y = ["uhu" if label == "owl" and row % 2 else label for row, label in enumerate(labels)]
+    ids = [f"lesson/{row}" for row in range(len(y))]
+    agent = agent.teach(X, y, ids=ids, person="ann", why="labels of May")
+    agent = agent.merge_classes("owl", "uhu", person="ann", why="the same bird")
+    agent = agent.rename_class("dog", "hound", why="in English")
+    agent = agent.forget(X[:3], ids=ids[:3], why="withdrawn")
+    split = agent.propose_split("cat")
+    return agent.split_class("cat", split.X, split.labels(["cat", "tabby"], {}), exact=False)
+
+
+def taught_on(agent: Agent, X: np.ndarray, labels: list[str]) -> Agent:
+    """More labels, and one class less: what agents that were put right are gone on with."""
+    y = ["hound" if label == "dog" else label for label in labels]
+    return agent.teach(X, y).remove_class("tabby", exact=False)
 
 
 # -- adaptations -----------------------------------------------------------------------------------------------
@@ -244,21 +276,37 @@ def ended(workspace: Workspace) -> Row:
 # -- files -----------------------------------------------------------------------------------------------------
 
 
-def write_expected(said: Row, arrays: Mapping[str, np.ndarray]) -> None:
+def write_expected(folder: Path, said: Row, arrays: Mapping[str, np.ndarray]) -> None:
     text = json.dumps(said, ensure_ascii=False, separators=(",", ":"))
-    (FOLDER / "expected.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
-    np.savez_compressed(FOLDER / "arrays.npz", allow_pickle=False, **arrays)
+    (folder / "expected.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
+    np.savez_compressed(folder / "arrays.npz", allow_pickle=False, **arrays)
 
 
-def read_expected() -> Row:
-    return json.loads(gzip.decompress((FOLDER / "expected.json.gz").read_bytes()))
+def read_expected(folder: Path) -> Row:
+    return json.loads(gzip.decompress((folder / "expected.json.gz").read_bytes()))
 
 
-def read_arrays() -> dict[str, np.ndarray]:
-    with np.load(FOLDER / "arrays.npz", allow_pickle=False) as held:
+def read_arrays(folder: Path) -> dict[str, np.ndarray]:
+    with np.load(folder / "arrays.npz", allow_pickle=False) as held:
         return dict(held)
 
 
 def comparable(rows: Iterable[Row]) -> list[Row]:
     """Result rows without the times."""
     return [{k: v for k, v in row.items() if k not in NOT_COMPARED} for row in rows]
+
+
+def check_still(found: Any, expected: Any, where: str = "") -> None:
+    """All that a release said is said still, and the same; a later one may say more, in further fields."""
+    if isinstance(expected, dict):
+        assert isinstance(found, dict), where
+        assert not expected.keys() - found.keys(), where
+        for key in expected:
+            check_still(found[key], expected[key], f"{where}/{key}")
+    elif isinstance(expected, list):
+        assert isinstance(found, list), where
+        assert len(found) == len(expected), where
+        for i, (one, other) in enumerate(zip(found, expected, strict=True)):
+            check_still(one, other, f"{where}/{i}")
+    else:
+        assert (type(found), found) == (type(expected), expected), where

@@ -12,10 +12,8 @@ import typer.testing
 
 from cual.cli import app
 from cual.methods import methods
-from upgrades.release import FOLDER, Row, comparable
+from upgrades.release import FIRST, PROTOCOL, Row, comparable
 
-PROTOCOL = ("--features", "digits", "--first", "2", "--increment", "1", "--budget", "0.02", "--buffer", "500")
-"""That of `cual demo`."""
 ADDED = {"natural": False, "imbalance": None, "wrong_among_new": False, "synonyms": 0.0}
 """What a row says today that those of the release do not."""
 NOT_COMPARED = ("cual", "cual-plus", "oracle-ridge", "oracle-novel")
@@ -38,7 +36,7 @@ pytestmark = pytest.mark.usefixtures("bits")
 
 
 def expected(method: str, seed: int) -> list[Row]:
-    rows = [json.loads(line) for line in (FOLDER / "digits-rows.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (FIRST / "digits-rows.jsonl").read_text().splitlines()]
     return [row for row in rows if (row["method"], row["seed"]) == (method, seed)]
 
 

@@ -10,7 +10,7 @@ from cual.bench.jobs import run
 from cual.bench.report import terminal
 from cual.bench.settings import DIGITS, Setting, digits
 from cual.errors import BadOption
-from upgrades.release import FOLDER
+from upgrades.release import FIRST
 
 METHODS = ("er-random", "only-al")
 SETTING = {
@@ -23,7 +23,7 @@ SETTING = {
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
-    rows = [json.loads(line) for line in (FOLDER / "digits-rows.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (FIRST / "digits-rows.jsonl").read_text().splitlines()]
     times = {"seconds": 1.0, "timings": {"scoring": 0.5}}  # the fixture has none, as they differ
     lines = [json.dumps(row | times) + "\n" for row in rows if row["method"] in METHODS]
     (tmp_path / "results.jsonl").write_text("".join(lines))

@@ -36,10 +36,10 @@ from cual.serve.rules.records import Person, Role
 from cual.serve.rules.workspace import Workspace
 from running import running, until
 from upgrades import release
-from upgrades.release import FOLDER, Row
+from upgrades.release import FIRST, Row
 
-AGENTS = sorted({path.stem.rpartition("-v")[0] for path in (FOLDER / "agents").iterdir()})
-ADAPTATIONS = sorted(path.name for path in (FOLDER / "adaptations").iterdir())
+AGENTS = sorted({path.stem.rpartition("-v")[0] for path in (FIRST / "agents").iterdir()})
+ADAPTATIONS = sorted(path.name for path in (FIRST / "adaptations").iterdir())
 ON_A_FOLDER = "cual-plus-on-a-folder"
 CHANGED = "cual-plus"
 """The method that computes something else than it did: a walk tells what is novel, questions are planned."""
@@ -127,7 +127,7 @@ def check_outputs(agent: Agent, X: np.ndarray, arrays: Arrays, name: str, same_b
 def test_an_agent_says_what_it_said(
     name: str, version: int, expected: Row, arrays: Arrays, same_bits: bool
 ) -> None:
-    file = FOLDER / "agents" / f"{name}-v{version}.agent"
+    file = FIRST / "agents" / f"{name}-v{version}.agent"
     agent, told = Agent.load(file), expected["agents"][name]
     said, theirs = release.said_of_agent(agent), dict(told["versions"][version])
     mine, before = said.pop("threshold"), theirs.pop("threshold")
@@ -149,8 +149,8 @@ def test_an_agent_is_fitted_and_adapted_as_it_was(name: str, expected: Row, arra
     if not models_classes(made["method"]):  # such options were ignored; now they are refused
         options = {k: v for k, v in options.items() if not k.startswith("uncertainty")}
     agent = Agent.fit(data["X"], data["y"], method=made["method"], seed=made["seed"], **options)
-    check_tensors(agent, FOLDER / "agents" / f"{name}-v0.agent")
-    loaded = Agent.load(FOLDER / "agents" / f"{name}-v0.agent")
+    check_tensors(agent, FIRST / "agents" / f"{name}-v0.agent")
+    loaded = Agent.load(FIRST / "agents" / f"{name}-v0.agent")
     task = loaded.adapt(data["pool0"], made["budget"], ids=data["ids0"])
     truth = dict(zip(data["ids0"].tolist(), data["labels0"].tolist(), strict=True))
     after = release.answer_all(task, truth).finish()
@@ -158,7 +158,7 @@ def test_an_agent_is_fitted_and_adapted_as_it_was(name: str, expected: Row, arra
     if made["method"] == CHANGED:
         check_next_agent(release.said_of_agent(after), theirs, task.answers.values())
         return
-    check_tensors(after, FOLDER / "agents" / f"{name}-v1.agent")
+    check_tensors(after, FIRST / "agents" / f"{name}-v1.agent")
     check(release.said_of_agent(after), theirs)
 
 
@@ -182,7 +182,7 @@ def test_the_command_line_goes_on_with_an_agent_of_the_release(
     made = expected["agents"]["cual-plus"]["made"]
     pool, ids = arrays[f"data.{made['data']}.pool0"], arrays[f"data.{made['data']}.ids0"]
     np.savez(tmp_path / "pool.npz", X=pool, ids=ids)
-    command = ["adapt", FOLDER / "agents" / "cual-plus-v0.agent", tmp_path / "pool.npz"]
+    command = ["adapt", FIRST / "agents" / "cual-plus-v0.agent", tmp_path / "pool.npz"]
     command += ["-o", tmp_path / "next.agent", "--budget", 4, "--task", tmp_path / "task"]
     for _ in range(2):
         result = CliRunner().invoke(app, [str(a) for a in command], input="q\n")
@@ -272,7 +272,7 @@ def rows_of(ledger: list[Row], samples: set[Any]) -> list[Row]:
 
 def test_a_features_folder_holds_what_it_held(expected: Row, arrays: Arrays) -> None:
     told = expected["features"]["folder"]
-    held, features = FeaturesFolder.open(FOLDER / "features"), read(FOLDER / "features")
+    held, features = FeaturesFolder.open(FIRST / "features"), read(FIRST / "features")
     held.verify()
     assert held.X[:].dtype == arrays["features"].dtype
     np.testing.assert_array_equal(held.X[:], arrays["features"])
@@ -293,7 +293,7 @@ def test_a_features_folder_takes_more(expected: Row, arrays: Arrays, copied: Cop
 
 
 def test_a_pool_holds_what_it_held(expected: Row, arrays: Arrays, tmp_path: Path) -> None:
-    pool = Pool.load(FOLDER / "pool.safetensors")
+    pool = Pool.load(FIRST / "pool.safetensors")
     for held in (pool, _saved(pool, tmp_path / "pool")):
         assert list(held.ids) == expected["features"]["pool"]["ids"]
         np.testing.assert_array_equal(held.take(np.arange(len(held))).numpy(), arrays["pool"])
@@ -414,7 +414,7 @@ def test_a_backup_is_restored_and_gone_on_with(
     kind: str, tmp_path: Path, expected: Row, request: pytest.FixtureRequest
 ) -> None:
     url = None if kind == "sqlite" else postgres_server.new_database(request.getfixturevalue("postgres"))
-    workspace = Workspace.restore(FOLDER / "workspace.backup", tmp_path / "restored", url)
+    workspace = Workspace.restore(FIRST / "workspace.backup", tmp_path / "restored", url)
     check_opened(workspace, expected["workspace"])
     check_end(workspace, expected["workspace"])
     workspace.close()
