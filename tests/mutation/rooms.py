@@ -1,0 +1,61 @@
+"""Which rooms are mutated, and which tests have to notice. No mutants here.
+
+The examples in a room's docstrings are tests of it as well. What other rooms' tests would notice besides is not
+asked: a room's own tests say what it must do.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@dataclass(frozen=True)
+class Room:
+    """A room: its sources, below `src/cual`, and its tests.
+
+    `traced` is false where coverage cannot see which lines a test runs: all tests of the room are run then.
+    Sources that are `elsewhere` have their tests in another room.
+    """
+
+    name: str
+    sources: tuple[str, ...]
+    tests: tuple[str, ...]
+    traced: bool = True
+    elsewhere: tuple[str, ...] = ()
+
+    def files(self, cual: Path) -> list[Path]:
+        """The modules of the room below a folder `cual`."""
+        found = (
+            sorted(path.rglob("*.py")) if path.is_dir() else [path] for path in map(cual.joinpath, self.sources)
+        )
+        return [
+            file for files in found for file in files if file.relative_to(cual).as_posix() not in self.elsewhere
+        ]
+
+
+ROOMS = {
+    room.name: room
+    for room in (
+        Room("uncertainty", ("uncertainty",), ("tests/uncertainty",), elsewhere=("uncertainty/stacked.py",)),
+        Room("acquisition", ("acquisition",), ("tests/acquisition",)),
+        Room("heads", ("heads",), ("tests/heads",)),
+        Room("learners", ("learners",), ("tests/learners",)),
+        Room("methods", ("methods",), ("tests/methods",)),
+        # Triton's interpreter runs a copy of a kernel, made from its text: coverage does not see that
+        Room("kernels", ("kernels", "uncertainty/stacked.py"), ("tests/kernels",), traced=False),
+        Room("loop", ("loop",), ("tests/loop",)),
+        Room(
+            "agent",
+            ("agent.py", "held_out.py", "learned.py", "pseudo_labels.py", "replay.py"),
+            ("tests/test_agent.py", "tests/test_held_out.py", "tests/test_learned.py", "tests/test_replay.py",
+             "tests/acquisition/test_formulas.py", "tests/checks/test_belief.py", "tests/test_bad_input.py",
+             "tests/repair/test_forget.py", "tests/repair/test_teach.py"),
+        ),
+        Room(
+            "ground",
+            ("options.py", "registry.py", "seeds.py", "storage.py", "locks.py"),
+            ("tests/test_storage.py", "tests/test_locks.py", "tests/methods/test_options.py"),
+        ),
+    )
+}  # fmt: skip
