@@ -16,7 +16,7 @@ def test_a_tenth_of_each_first_class_is_held_out_and_one_at_least_of_three():
 
 
 def test_a_tenth_of_what_is_learned_of_a_class_is_held_out():
-    """Class 0 is old and only people named it: nothing of it is learned anew. 1 is believed; 2 and 3 are new."""
+    """0 is old and only people named it: nothing of it is learned anew. 1 is believed; 2 and 3 are new."""
     classes = np.repeat([0, 1, 2, 3], [30, 30, 30, 9])
     human = np.zeros(99, np.int64)
     human[:30] = 1

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
+STACKED = "uncertainty/stacked.py"
+DRAWN = "tests/deploy/test_onnx.py"
+"""Whether a part's graph says what the part says: written as a file and run, which these tests do for all."""
 
 
 @dataclass(frozen=True)
@@ -33,24 +36,32 @@ class Room:
             file for files in found for file in files if file.relative_to(cual).as_posix() not in self.elsewhere
         ]
 
+    def test_files(self) -> list[str]:
+        """The files of the room's tests, as pytest names them."""
+        found = (
+            sorted(path.rglob("test_*.py")) if path.is_dir() else [path]
+            for path in map(ROOT.joinpath, self.tests)
+        )
+        return [file.relative_to(ROOT).as_posix() for files in found for file in files]
+
 
 ROOMS = {
     room.name: room
     for room in (
-        Room("uncertainty", ("uncertainty",), ("tests/uncertainty",), elsewhere=("uncertainty/stacked.py",)),
+        Room("uncertainty", ("uncertainty",), ("tests/uncertainty", DRAWN), elsewhere=(STACKED,)),
         Room("acquisition", ("acquisition",), ("tests/acquisition",)),
-        Room("heads", ("heads",), ("tests/heads",)),
-        Room("learners", ("learners",), ("tests/learners",)),
+        Room("heads", ("heads",), ("tests/heads", DRAWN)),
+        Room("learners", ("learners",), ("tests/learners", DRAWN)),
         Room("methods", ("methods",), ("tests/methods",)),
         # Triton's interpreter runs a copy of a kernel, made from its text: coverage does not see that
-        Room("kernels", ("kernels", "uncertainty/stacked.py"), ("tests/kernels",), traced=False),
+        Room("kernels", ("kernels", STACKED), ("tests/kernels",), traced=False),
         Room("loop", ("loop",), ("tests/loop",)),
         Room(
             "agent",
             ("agent.py", "held_out.py", "learned.py", "pseudo_labels.py", "replay.py"),
             ("tests/test_agent.py", "tests/test_held_out.py", "tests/test_learned.py", "tests/test_replay.py",
              "tests/acquisition/test_formulas.py", "tests/checks/test_belief.py", "tests/test_bad_input.py",
-             "tests/repair/test_forget.py", "tests/repair/test_teach.py"),
+             "tests/repair/test_forget.py", "tests/repair/test_teach.py", DRAWN),
         ),
         Room(
             "ground",

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from mutation.making import Change
-from mutation.rooms import ROOT, Room
+from mutation.rooms import ROOT
 
 WARM = ("numpy", "torch", "scipy.special", "sklearn", "safetensors.torch", "pytest", "_pytest.doctest",
         "hypothesis.strategies", "rich", "typer")  # fmt: skip
@@ -67,14 +67,13 @@ def warm_up() -> None:
     settings.register_profile("mutants", derandomize=True, deadline=None, phases=phases)
 
 
-def pytest_here(scratch: Scratch, room: Room, plugin: object) -> int:
-    """pytest over a room's tests and the examples of its sources, in this process; its exit status."""
+def pytest_here(scratch: Scratch, files: list[str], plugin: object) -> int:
+    """pytest over files of tests, in this process; its exit status."""
     import pytest
 
     sys.path.insert(0, str(scratch.sources))
     os.environ["PYTHONPATH"] = str(scratch.sources)
     os.chdir(ROOT)
-    paths = [*room.tests, *(str(scratch.cual / source) for source in room.sources)]
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # others' plugins take longer to import than cual
     options = [
         "-x",
@@ -86,7 +85,7 @@ def pytest_here(scratch: Scratch, room: Room, plugin: object) -> int:
         "--hypothesis-profile=mutants",
     ]
     return int(
-        pytest.main([f"--rootdir={ROOT}", "-c", str(ROOT / "pyproject.toml"), *options, *paths], [plugin])
+        pytest.main([f"--rootdir={ROOT}", "-c", str(ROOT / "pyproject.toml"), *options, *files], [plugin])
     )
 
 
