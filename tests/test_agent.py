@@ -11,6 +11,8 @@ from safetensors.torch import save_file
 
 from cual import Adaptation, Agent
 from cual.errors import BadOption, DamagedFile, ForeignFile, NewerFormat
+from cual.graph import Graph
+from cual.learned import marks_of
 from worlds import SMALL, World, file_bytes
 
 
@@ -169,6 +171,33 @@ def test_a_file_without_unexplained_samples_is_read(world: World, tmp_path):
     assert older.unexplained.shape == (0, 16)
     np.testing.assert_array_equal(older.predict_proba(world.pool), agent.predict_proba(world.pool))
     assert world.answer_all(world.adapt(older, budget=8)).finish().version == 2
+
+
+def test_what_was_learned_is_recorded_with_who_said_so(world: World):
+    """Everything that is not held out; answers as a person's, pseudo-labels as guesses."""
+    agent = world.agent(method="cual-plus")
+    task = world.answer_all(world.adapt(agent))
+    labels = {**task.pseudo_labels, **task.answers}
+    after = task.finish()
+    ids = dict(zip(marks_of(torch.from_numpy(world.pool)).tolist(), world.ids, strict=True))
+    before = len(agent.learned)
+    assert after.learned.marks[:before].tolist() == agent.learned.marks.tolist()
+    samples = [ids[mark] for mark in after.learned.marks[before:].tolist()]
+    human = after.learned.human[before:].tolist()
+    assert human == [sample in task.answers for sample in samples]
+    assert 0 < sum(human) < len(human)
+    names = after.classes_[after.learned.classes[before:]].tolist()
+    assert names == [labels[sample] for sample in samples]
+    held_out = {ids[mark] for mark in marks_of(after.validation.X[len(agent.validation) :]).tolist()}
+    assert held_out == set(labels) - set(samples)
+
+
+def test_a_graph_says_all_that_the_agent_says_unless_novelty_is_not_asked_for(world: World):
+    agent = world.agent(validation_share=0.3)
+    X = Graph().input("X", np.float32, "n", 16)
+    everything = {"logits", "label", "probabilities", "calibrated", "novelty"}
+    assert set(agent.draw(X)) == everything
+    assert set(agent.draw(X, novelty=False)) == everything - {"novelty"}
 
 
 def test_another_seed_gives_another_agent(world: World):

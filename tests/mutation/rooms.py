@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
+OPTIONS = "tests/test_docs.py::test_the_components_page_has_a_row_for_every_option_with_its_default"
+"""Whether every option has the default that docs/components.md gives it."""
 STACKED = "uncertainty/stacked.py"
 DRAWN = "tests/deploy/test_onnx.py"
 """Whether a part's graph says what the part says: written as a file and run, which these tests do for all."""
@@ -36,23 +38,25 @@ class Room:
             file for files in found for file in files if file.relative_to(cual).as_posix() not in self.elsewhere
         ]
 
-    def test_files(self) -> list[str]:
-        """The files of the room's tests, as pytest names them."""
-        found = (
-            sorted(path.rglob("test_*.py")) if path.is_dir() else [path]
-            for path in map(ROOT.joinpath, self.tests)
-        )
-        return [file.relative_to(ROOT).as_posix() for files in found for file in files]
+    def test_files(self) -> dict[str, list[str]]:
+        """The files of the room's tests, each with what pytest is given of it: itself, or some of its tests."""
+        files: dict[str, list[str]] = {}
+        for name in self.tests:
+            path = ROOT / name.split("::")[0]
+            for file in sorted(path.rglob("test_*.py")) if path.is_dir() else [path]:
+                plain = file.relative_to(ROOT).as_posix()
+                files.setdefault(plain, []).append(name if "::" in name else plain)
+        return files
 
 
 ROOMS = {
     room.name: room
     for room in (
-        Room("uncertainty", ("uncertainty",), ("tests/uncertainty", DRAWN), elsewhere=(STACKED,)),
-        Room("acquisition", ("acquisition",), ("tests/acquisition",)),
-        Room("heads", ("heads",), ("tests/heads", DRAWN)),
-        Room("learners", ("learners",), ("tests/learners", DRAWN)),
-        Room("methods", ("methods",), ("tests/methods",)),
+        Room("uncertainty", ("uncertainty",), ("tests/uncertainty", DRAWN, OPTIONS), elsewhere=(STACKED,)),
+        Room("acquisition", ("acquisition",), ("tests/acquisition", OPTIONS)),
+        Room("heads", ("heads",), ("tests/heads", DRAWN, OPTIONS)),
+        Room("learners", ("learners",), ("tests/learners", DRAWN, OPTIONS)),
+        Room("methods", ("methods",), ("tests/methods", OPTIONS)),
         # Triton's interpreter runs a copy of a kernel, made from its text: coverage does not see that
         Room("kernels", ("kernels", STACKED), ("tests/kernels",), traced=False),
         Room("loop", ("loop",), ("tests/loop",)),
@@ -61,7 +65,8 @@ ROOMS = {
             ("agent.py", "held_out.py", "learned.py", "pseudo_labels.py", "replay.py"),
             ("tests/test_agent.py", "tests/test_held_out.py", "tests/test_learned.py", "tests/test_replay.py",
              "tests/acquisition/test_formulas.py", "tests/checks/test_belief.py", "tests/test_bad_input.py",
-             "tests/repair/test_forget.py", "tests/repair/test_teach.py", DRAWN),
+             "tests/repair/test_forget.py", "tests/repair/test_teach.py", "tests/learners/test_drift.py",
+             DRAWN, OPTIONS),
         ),
         Room(
             "ground",

@@ -45,7 +45,8 @@ class Runs:
         self.limit = limit
         self.folder = KEPT / room.name
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.digests = {name: digest(ROOT / name) for name in room.test_files()}
+        self.files = room.test_files()
+        self.digests = {name: digest(ROOT / name) for name in self.files}
         self.digests[DOCTESTS] = digest(*room.files(ROOT / "src" / "cual"))
         self.trace = self._trace()
 
@@ -131,9 +132,8 @@ class Runs:
         tracer = coverage.Coverage(data_file=None, include=own, config_file=False)
         tracer.start()
         trace = Trace(tracer)
-        status = pytest_here(
-            self.scratch, [*sorted(new - {DOCTESTS}), *(own if DOCTESTS in new else [])], trace
-        )
+        given = [argument for name in sorted(new - {DOCTESTS}) for argument in self.files[name]]
+        status = pytest_here(self.scratch, [*given, *(own if DOCTESTS in new else [])], trace)
         trace.write(path, self.scratch.cual)
         return status
 
