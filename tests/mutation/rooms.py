@@ -69,9 +69,9 @@ ROOMS = {
              DRAWN, OPTIONS),
         ),
         Room(
-            "ground",
-            ("options.py", "registry.py", "seeds.py", "storage.py", "locks.py"),
-            ("tests/test_storage.py", "tests/test_locks.py", "tests/methods/test_options.py"),
+            "options",
+            ("options.py", "registry.py", "seeds.py"),
+            ("tests/test_options.py", "tests/methods/test_options.py", OPTIONS),
         ),
     )
 }  # fmt: skip
