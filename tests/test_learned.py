@@ -1,5 +1,7 @@
 """The record of what was learned: marks and coins against plain arithmetic, and what the record keeps."""
 
+import struct
+
 import numpy as np
 import pytest
 import torch
@@ -44,6 +46,27 @@ def test_marks_tell_samples_apart_by_any_of_their_numbers(width: int):
         changed = X.clone()
         changed[:, column] = torch.nextafter(X[:, column], torch.tensor(9.0))
         assert (marks_of(changed) != marks).all()
+
+
+@pytest.mark.parametrize("width", [1, 2, 5])
+def test_a_mark_is_the_mixed_sum_of_the_sample_s_words_times_factors_that_are_drawn_once(width: int):
+    X = torch.randn(9, width, generator=torch.Generator().manual_seed(1))
+    words = (width + 1) // 2
+    factors = np.random.default_rng(0x63756C).integers(-(2**63), 2**63 - 1, words, endpoint=True).tolist()
+    for row, mark in zip(X.tolist(), marks_of(X).tolist(), strict=True):
+        packed = struct.pack(f"<{2 * words}f", *row, *[0.0] * (width % 2))
+        total = 0
+        for word, factor in zip(struct.unpack(f"<{words}q", packed), factors, strict=True):
+            total += (word ^ (word >> 32)) * factor
+        assert mark % WORD == splitmix(total % WORD)
+
+
+def test_marks_are_those_that_agents_on_disk_hold():
+    """With other marks, what a saved agent learned would not be recognised any more."""
+    assert marks_of(torch.tensor([[0.5, -1.25, 3.0], [0.0, 1e-3, 7.0]])).tolist() == [
+        -6869883827018893069,
+        7456111801234542556,
+    ]
 
 
 def test_zero_has_no_sign_in_a_mark():

@@ -5,7 +5,7 @@ import pytest
 
 from cual import SKIP, Adaptation, Agent
 from cual.data.labels import Answer
-from cual.loop.merges import Merge, _Calibration, _View
+from cual.loop.merges import SIZES, Merge, _Calibration, _size, _View
 
 OLD = ("ant", "bee", "cat", "dog")
 NEW = ("owl", "fox")
@@ -154,6 +154,13 @@ def test_surroundings_are_alike_as_their_samples_are() -> None:
         assert alike == pytest.approx(
             single.alike(np.arange(a[0] * 3, a[1] * 3), np.arange(b[0] * 3, b[1] * 3)), rel=1e-4
         )
+
+
+def test_likeness_is_calibrated_with_so_many_answers_as_there_are_or_fewer() -> None:
+    for n in range(1, 3 * max(SIZES)):
+        assert _size(n) in SIZES
+        assert _size(n) <= n
+        assert not [size for size in SIZES if _size(n) < size <= n]
 
 
 def test_the_calibration_takes_as_many_for_one_class_as_are() -> None:
