@@ -71,7 +71,7 @@ def main() -> None:
     parser.add_argument(
         "--room", action="append", choices=list(ROOMS), help="this one only; may be given again"
     )
-    parser.add_argument("--sample", type=int, default=40, help="mutants of each room")
+    parser.add_argument("--sample", type=int, default=20, help="mutants of each room")
     parser.add_argument("--all", action="store_true", help="all mutants (hours)")
     parser.add_argument("--seed", type=int, default=17, help="of the sample")
     parser.add_argument("--limit", type=float, default=12, help="seconds of tests that a mutant faces at most")

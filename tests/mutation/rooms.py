@@ -56,7 +56,12 @@ ROOMS = {
         Room("acquisition", ("acquisition",), ("tests/acquisition", OPTIONS)),
         Room("heads", ("heads",), ("tests/heads", DRAWN, OPTIONS)),
         Room("learners", ("learners",), ("tests/learners", DRAWN, OPTIONS)),
-        Room("methods", ("methods",), ("tests/methods", OPTIONS)),
+        Room(
+            "methods",
+            ("methods",),
+            ("tests/methods/test_compositions.py", "tests/methods/test_options.py",
+             "tests/methods/test_contract.py", "tests/methods/test_incdfm.py", OPTIONS),
+        ),
         # Triton's interpreter runs a copy of a kernel, made from its text: coverage does not see that
         Room("kernels", ("kernels", STACKED), ("tests/kernels",), traced=False),
         Room("loop", ("loop",), ("tests/loop",)),
