@@ -121,7 +121,7 @@ def test_sureness_is_that_under_which_answers_and_known_samples_are_likeliest(n:
 
 
 def test_an_answer_stands_for_the_samples_that_it_is_nearest_to_and_for_one_at_least() -> None:
-    """Of six rows that look novel four are nearest to the first answer, two to the second, none to the third."""
+    """Of six rows four are nearest to the first answer, two to the second, none to the last."""
     angles = torch.deg2rad(torch.tensor([0.0, 40, 200, 5, 355, 10, 350, 35, 60]))
     U = torch.stack([angles.cos(), angles.sin()], dim=1)
     space = SimpleNamespace(

@@ -11,6 +11,7 @@ ROOT = Path(__file__).parent.parent.parent
 OPTIONS = "tests/test_docs.py::test_the_components_page_has_a_row_for_every_option_with_its_default"
 """Whether every option has the default that docs/components.md gives it."""
 STACKED = "uncertainty/stacked.py"
+ALIKE = "learners/prototypes/search.py"
 DRAWN = "tests/deploy/test_onnx.py"
 """Whether a part's graph says what the part says: written as a file and run, which these tests do for all."""
 
@@ -55,7 +56,7 @@ ROOMS = {
         Room("uncertainty", ("uncertainty",), ("tests/uncertainty", DRAWN, OPTIONS), elsewhere=(STACKED,)),
         Room("acquisition", ("acquisition",), ("tests/acquisition", OPTIONS)),
         Room("heads", ("heads",), ("tests/heads", DRAWN, OPTIONS)),
-        Room("learners", ("learners",), ("tests/learners", DRAWN, OPTIONS)),
+        Room("learners", ("learners",), ("tests/learners", DRAWN, OPTIONS), elsewhere=(ALIKE,)),
         Room(
             "methods",
             ("methods",),
@@ -63,7 +64,7 @@ ROOMS = {
              "tests/methods/test_contract.py", "tests/methods/test_incdfm.py", OPTIONS),
         ),
         # Triton's interpreter runs a copy of a kernel, made from its text: coverage does not see that
-        Room("kernels", ("kernels", STACKED), ("tests/kernels",), traced=False),
+        Room("kernels", ("kernels", STACKED, ALIKE), ("tests/kernels",), traced=False),
         Room("loop", ("loop",), ("tests/loop",)),
         Room(
             "agent",

@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+IMPORT = ""
+"""Stands for a test where a line runs before all tests."""
+
 
 class Choice:
     """Runs the tests that are named, in that order."""
@@ -35,7 +38,7 @@ class Trace:
         self.seconds: dict[str, float] = {}
         self.failed: list[str] = []
         self.users: dict[str, list[str]] = {}
-        self.context = ""
+        self.context = IMPORT
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
@@ -49,7 +52,7 @@ class Trace:
         begun = time.process_time()
         result = yield
         self.seconds[item.nodeid] = time.process_time() - begun
-        self._switch("")
+        self._switch(IMPORT)
         return result
 
     @pytest.hookimpl(wrapper=True)
@@ -81,7 +84,7 @@ class Trace:
         self.coverage.switch_context(context)
 
     def _tests(self, contexts: list[str]) -> list[str]:
-        return sorted({test for context in contexts for test in self.users.get(context, [context]) if test})
+        return sorted({test for context in contexts for test in self.users.get(context, [context])})
 
 
 def tests_of(trace: dict[str, Any], file: str, source: str, line: int) -> list[str]:
@@ -89,7 +92,9 @@ def tests_of(trace: dict[str, Any], file: str, source: str, line: int) -> list[s
     seconds: dict[str, float] = trace["seconds"]
     covered: dict[str, list[str]] = trace["lines"].get(file, {})
     lines = _statement(source, line)
-    chosen = seconds if lines is None else {test for n in lines for test in covered.get(str(n), ())}
+    chosen = {IMPORT} if lines is None else {test for n in lines for test in covered.get(str(n), ())}
+    if IMPORT in chosen:
+        chosen = set(seconds)
     return sorted(chosen, key=lambda test: (seconds[test], test))
 
 
