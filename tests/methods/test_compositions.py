@@ -127,3 +127,13 @@ def test_nothing_may_be_believed_but_every_other_part_is_needed(nothing: Any) ->
     with pytest.raises(BadOption, match="must believe"):
         methods["incdfm"].but(believe=nothing)
     assert methods["only-al"].but(learner={"unnamed": False}).believe is None
+
+
+@pytest.mark.parametrize("part", ["learner", "first", "then", "believe", "head"])
+def test_a_method_is_made_of_registered_parts_only(part: str) -> None:
+    """Whoever composes one by hand is told at once, not when it is used or saved."""
+    wrong = [object(), "novelty"] + [None] * (part != "believe")
+    for given in wrong:
+        with pytest.raises(UnknownName, match="is not registered as"):
+            Method(name="mine", **{part: given})
+    assert Method(name="mine", believe=None).believe is None
