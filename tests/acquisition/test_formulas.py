@@ -45,9 +45,9 @@ def test_top_entropy_and_margin_order():
 @pytest.mark.parametrize("distinct", [50, 100_000])
 def test_the_highest_are_the_first_of_a_stable_sort(distinct):
     values = np.random.default_rng(1).integers(0, distinct, 3000).astype(np.float32)
-    order = sorted(range(3000), key=lambda i: -values[i])
-    for n in (0, 1, 2, 37, 1500, 2998, 2999, 3000, 4000):
-        assert highest(values, n).tolist() == order[:n]
+    order = np.array(sorted(range(3000), key=lambda i: -values[i]))
+    for n in range(3002):  # all, because what lies behind the n-th is in no order, but for most n by chance
+        np.testing.assert_array_equal(highest(values, n), order[:n])
 
 
 def test_what_no_class_holds_is_nothing():
