@@ -51,8 +51,9 @@ test-slow: $(INSTALLED)  ## the tests that take minutes; one takes an hour
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || $(call install,postgresql)
 	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -m slow
 
-mutants: $(INSTALLED)  ## bugs put in by hand, which the tests must notice
+mutants: $(INSTALLED) $(VENV)/.mutants  ## bugs put in by hand and by Cosmic Ray, which the tests must notice (hours)
 	$(BIN)/python tests/mutants.py
+	PYTHONPATH=tests $(BIN)/python -m mutation
 
 fuzz: $(INSTALLED)  ## the property tests on examples that nobody has tried yet
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --hypothesis-profile=search $$(grep -rl hypothesis tests --include='test_*.py')
@@ -99,6 +100,10 @@ distclean: clean  ## remove the environment as well
 $(STUDIO)/.installed:
 	$(PYTHON) -m venv $(STUDIO)
 	$(STUDIO)/bin/python -m pip install --quiet --disable-pip-version-check label-studio==1.23.2
+	touch $@
+
+$(VENV)/.mutants: $(INSTALLED)
+	@$(LOCK) $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[mutants]"
 	touch $@
 
 # The stamp is asked for again under the lock: whoever waited for another make finds the work done.

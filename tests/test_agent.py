@@ -2,6 +2,8 @@
 
 import json
 import struct
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -12,6 +14,9 @@ from safetensors.torch import save_file
 
 from cual import Adaptation, Agent, storage
 from cual.errors import BadOption, DamagedFile, ForeignFile, NewerFormat
+from cual.graph import Graph
+from cual.learned import marks_of
+from cual.learners import Accepted
 from worlds import SMALL, World, file_bytes, without_sums
 
 
@@ -197,6 +202,54 @@ def test_a_file_without_unexplained_samples_is_read(world: World, tmp_path):
     assert older.unexplained.shape == (0, 16)
     np.testing.assert_array_equal(older.predict_proba(world.pool), agent.predict_proba(world.pool))
     assert world.answer_all(world.adapt(older, budget=8)).finish().version == 2
+
+
+def test_what_was_learned_is_recorded_with_who_said_so(world: World):
+    """Everything that is not held out; answers as a person's, pseudo-labels as guesses."""
+    agent = world.agent(method="cual-plus")
+    task = world.answer_all(world.adapt(agent))
+    labels = {**task.pseudo_labels, **task.answers}
+    after = task.finish()
+    ids = dict(zip(marks_of(torch.from_numpy(world.pool)).tolist(), world.ids, strict=True))
+    before = len(agent.learned)
+    assert after.learned.marks[:before].tolist() == agent.learned.marks.tolist()
+    samples = [ids[mark] for mark in after.learned.marks[before:].tolist()]
+    human = after.learned.human[before:].tolist()
+    assert human == [sample in task.answers for sample in samples]
+    assert 0 < sum(human) < len(human)
+    names = after.classes_[after.learned.classes[before:]].tolist()
+    assert names == [labels[sample] for sample in samples]
+    held_out = {ids[mark] for mark in marks_of(after.validation.X[len(agent.validation) :]).tolist()}
+    assert held_out == set(labels) - set(samples)
+
+
+def test_a_graph_says_all_that_the_agent_says_unless_novelty_is_not_asked_for(world: World):
+    agent = world.agent(validation_share=0.3)
+    X = Graph().input("X", np.float32, "n", 16)
+    everything = {"logits", "label", "probabilities", "calibrated", "novelty"}
+    assert set(agent.draw(X)) == everything
+    assert set(agent.draw(X, novelty=False)) == everything - {"novelty"}
+
+
+def test_in_a_drifted_pool_what_was_known_weighs_as_much_as_each_look(world: World):
+    """A class of which n are accepted is to weigh n / (n + 12) of each look so far; all count one at least."""
+    agent = world.agent(method="cual-plus")
+    kept = Accepted(np.arange(10), np.repeat([0, 2], [6, 4]), np.ones(10, np.int64))
+    known = agent.head.counts.tolist()
+    factors = agent._yielding(kept, 3)
+    np.testing.assert_allclose(factors, [known[0] / (6 + 12), known[1] / 12, 1], rtol=1e-6)
+    later = replace(agent, history=(*agent.history, {"version": 1, "drift": 2.0}))
+    np.testing.assert_allclose(later._yielding(kept, 3), [1, known[1] / 24, 1], rtol=1e-6)
+
+
+def test_only_a_head_that_keeps_what_it_learned_yields(world: World):
+    """Another one is replayed what it knew, so nothing has to count more."""
+    kept = Accepted(np.arange(3), np.zeros(3, np.int64), np.ones(3, np.int64))
+    assert world.agent()._yielding(kept, 2) is None
+    able = world.agent(method="cual-plus").head
+    names = ("n_classes", "logits", "learn", "counts", "whiten", "whitened_means", "shrunk")
+    whitens = SimpleNamespace(**{name: getattr(able, name) for name in names})
+    assert replace(world.agent(), head=whitens)._yielding(kept, 2) is None
 
 
 def test_another_seed_gives_another_agent(world: World):

@@ -112,6 +112,15 @@ def test_a_plan_is_what_the_loops_say(seed: int, answered: int) -> None:
     assert choose(view, 2, seed) == expected[:2]  # all that are left are planned, the most needed asked
 
 
+def test_what_does_not_look_novel_at_all_counts_a_little() -> None:
+    X, y = clusters([14, 9, 6], noise=0.1)
+    nothing, all_ = np.zeros(len(X), np.float32), np.ones(len(X))
+    for seed in range(3):
+        expected = planned(X, nothing, all_, nothing, X[:0], 3, np.random.default_rng(seed))
+        assert choose(view_of(X, nothing, left=3), 3, seed) == expected
+        assert sorted(y[expected].tolist()) == [0, 1, 2]
+
+
 def test_novelty_is_the_share_of_known_samples_that_look_less_novel() -> None:
     rng = np.random.default_rng(0)
     scores, known = rng.integers(0, 9, 30).astype(np.float32), rng.integers(0, 9, 11).astype(np.float32)

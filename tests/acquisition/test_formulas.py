@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cual.acquisition import PoolView, acquisitions
+from cual.acquisition.base import Holdings, highest
 from cual.acquisition.classifier import closeness, entropy
 from cual.pseudo_labels import LikelierThanNot, MostNovel
 
@@ -39,6 +40,39 @@ def test_top_entropy_and_margin_order():
     assert choose("top", 50) == sorted(range(50), key=lambda i: -SCORES[i])
     assert choose("entropy", 7) == sorted(range(50), key=lambda i: -entropy(P)[i])[:7]
     assert choose("margin", 7) == sorted(range(50), key=lambda i: -closeness(P)[i])[:7]
+
+
+@pytest.mark.parametrize("distinct", [50, 100_000])
+def test_the_highest_are_the_first_of_a_stable_sort(distinct):
+    values = np.random.default_rng(1).integers(0, distinct, 3000).astype(np.float32)
+    order = np.array(sorted(range(3000), key=lambda i: -values[i]))
+    for n in range(3002):  # all, because what lies behind the n-th is in no order, but for most n by chance
+        np.testing.assert_array_equal(highest(values, n), order[:n])
+
+
+def test_what_no_class_holds_is_nothing():
+    """Without old classes none holds anything, without novel ones neither."""
+    shares = np.array([[0.25, 0.5], [0.125, 0.25]])
+    none, all_ = Holdings.of(shares, n_old=0), Holdings.of(shares, n_old=2)
+    assert none.old.tolist() == none.likeliest_old.tolist() == [0, 0]
+    assert none.likeliest_novel.tolist() == all_.likeliest_old.tolist() == [0.5, 0.25]
+    assert all_.likeliest_novel.tolist() == [0, 0]
+    assert all_.old.tolist() == [0.75, 0.375]
+
+
+def test_a_view_that_was_told_nothing_but_scores_knows_nothing_more():
+    """No known samples look less novel, no class is known or learned, nothing was asked or met before."""
+    view = PoolView(scores=SCORES, threshold=6.0)
+    assert view.novelty().tolist() == [0] * 50
+    assert len(view.validation) == len(view.classes) == len(view.learning) == len(view.asked()) == 0
+    assert view.left == view.n_old == 0
+    assert view.met_before(np.arange(3)).tolist() == [0, 0, 0]
+
+
+def test_a_score_that_is_t_inner_is_not_above_it():
+    view = PoolView(scores=np.array([6.0, 7.0, 6.0, 5.0]), threshold=6.0)
+    for seed in range(5):
+        assert acquisitions["novel"]().choose(view, 4, np.random.default_rng(seed)).tolist() == [1]
 
 
 def test_random_and_novel_are_uniform():
@@ -103,3 +137,28 @@ def test_what_a_novel_class_wins_is_believed_if_it_holds_enough():
     held = [max(row[:5]) for row in shares.tolist()]
     assert LikelierThanNot().choose(view).tolist() == won
     assert LikelierThanNot(share=0.7).choose(view).tolist() == [i for i in won if held[i] >= 0.7]
+
+
+def test_an_old_class_that_is_still_being_learned_is_believed_of_what_it_holds_most():
+    shares = np.array(
+        [
+            [0.125, 0.5, 0.125, 0.125],
+            [0.25, 0.375, 0.125, 0.125],  # half of what old classes hold is not most of it
+            [0.3, 0.36, 0.3, 0.0],
+            [0.9, 0.05, 0.0, 0.0],  # of a class that is known well
+            [0.0, 0.75, 0.0, 0.125],
+            [0.125, 0.125, 0.0, 0.625],
+        ],
+        np.float32,
+    )
+    view = PoolView(
+        scores=shares[:, 3],
+        threshold=0.5,
+        classes=shares.argmax(1),
+        n_old=3,
+        learning=np.array([1]),
+        probabilities=lambda: shares,
+    )
+    assert LikelierThanNot().choose(view).tolist() == [0, 4, 5]
+    assert LikelierThanNot(most_old=1).choose(view).tolist() == [4, 5]  # the surest
+    assert LikelierThanNot(share=0.75).choose(view).tolist() == [4]

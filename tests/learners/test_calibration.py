@@ -1,6 +1,7 @@
 """How sure the competition may be, against naive loops, and that shares mean what they say."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from cual.learners.prototypes.calibration import (
     TEMPERATURES,
     Spread,
     Sureness,
+    _cells,
     measured,
     outcomes,
 )
@@ -116,6 +118,17 @@ def test_sureness_is_that_under_which_answers_and_known_samples_are_likeliest(n:
     best = min(((t, e) for t in TEMPERATURES for e in SURPRISES), key=loss)
     assert (found.temperature, found.surprise) == best
     np.testing.assert_allclose(found.frequencies.numpy(), often, rtol=1e-4)
+
+
+def test_an_answer_stands_for_the_samples_that_it_is_nearest_to_and_for_one_at_least() -> None:
+    """Of six rows four are nearest to the first answer, two to the second, none to the last."""
+    angles = torch.deg2rad(torch.tensor([0.0, 40, 200, 5, 355, 10, 350, 35, 60]))
+    U = torch.stack([angles.cos(), angles.sin()], dim=1)
+    space = SimpleNamespace(
+        chunks=lambda rows: [(slice(None), U[rows])],
+        map=lambda work, rows: [(slice(None), work(U[rows[:4]])), (slice(None), work(U[rows[4:]]))],
+    )
+    assert _cells(space, np.array([0, 1, 2]), np.arange(3, 9)).tolist() == [4, 2, 1]
 
 
 @pytest.mark.parametrize("anchors", [4096, 200])

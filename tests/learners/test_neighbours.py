@@ -6,7 +6,7 @@ import torch
 from torch.nn.functional import normalize
 
 from cual.learners.prototypes import neighbours
-from cual.learners.prototypes.neighbours import Nearest, Neighbours
+from cual.learners.prototypes.neighbours import Nearest, Neighbours, PoolNearest
 
 
 def unit(n: int, seed: int, d: int = 6) -> torch.Tensor:
@@ -125,3 +125,19 @@ def test_who_has_only_novel_company_is_stranger_than_who_has_known_company() -> 
     walk = around.walk(nearest, 0.9)
     np.testing.assert_allclose(walk.numpy(), solved(nearest, 41, 0.9), atol=3e-3)
     assert float(walk[:20].max()) < 0.5 < 0.9 < float(walk[20:40].min())
+
+
+@pytest.mark.parametrize(("keep_bytes", "away"), [(8 * 50 * 3, False), (8 * 50 * 3 - 1, True), (0, True)])
+def test_neighbours_of_a_pool_stay_in_memory_up_to_a_size_and_are_the_same_on_disk(
+    keep_bytes: int, away: bool
+) -> None:
+    """Eight bytes for each of three neighbours of fifty rows."""
+    voters, weights = torch.arange(150).reshape(50, 3), torch.rand(50, 3)
+    store = PoolNearest(50, keep_bytes)
+    for part in (slice(0, 20), slice(20, 50)):
+        store.append(Nearest(voters[part], weights[part]))
+    assert (store._away is not None) == away
+    for rows in (slice(10, 30), np.array([49, 3, 20])):
+        found = store.take(rows)
+        assert torch.equal(found.voters, voters[rows])
+        assert torch.equal(found.weights, weights[rows])

@@ -4,8 +4,10 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
 from cual import SKIP, Adaptation, Agent
+from cual.data.pool import Pool
 from cual.errors import (
     AlreadyFinished,
     BadLabels,
@@ -47,6 +49,24 @@ def test_later_questions_are_the_most_ambiguous_left(world: World):
     distance = np.abs(this.scores - this.threshold.value)
     chosen = np.isin(this.rows, this.asked)
     assert distance[chosen].max() <= distance[~chosen].min()
+
+
+@pytest.mark.parametrize("method", ["cual-plus", "cual"])
+def test_a_learner_that_believes_last_is_told_when_nobody_will_be_asked_any_more(
+    world: World, method: str, monkeypatch: pytest.MonkeyPatch
+):
+    agent = world.agent(method=method)
+    short = type(agent.method.learner.begin(agent, Pool(torch.from_numpy(world.pool))))
+    score, told = short.score, list[bool]()
+
+    def noted(self, rows, last=False):
+        told.append(last)
+        return score(self, rows, last=last)
+
+    monkeypatch.setattr(short, "score", noted)
+    task = world.answer_all(world.adapt(agent))
+    assert told == [method == "cual-plus" and not len(r.asked) for r in task.rounds]
+    assert any(told) == (method == "cual-plus")
 
 
 def test_each_iteration_believes_alpha_of_what_lies_above_t_inner(world: World):

@@ -5,7 +5,7 @@ import pytest
 
 from cual import SKIP, Adaptation, Agent
 from cual.data.labels import Answer
-from cual.loop.merges import Merge, _Calibration, _View
+from cual.loop.merges import SIZES, Merge, _Calibration, _size, _View
 
 OLD = ("ant", "bee", "cat", "dog")
 NEW = ("owl", "fox")
@@ -139,6 +139,37 @@ def test_likeness_is_the_cosine_between_over_that_within() -> None:
     between = np.mean([U[i] @ U[j] for i in a for j in b])
     assert view.alike(a, b) == pytest.approx(between / np.sqrt(shrunk[0] * shrunk[1]), rel=1e-4)
     assert view.alike(a[:1], b[:1]) == pytest.approx(U[0] @ U[5] / usual, rel=1e-4)
+
+
+def test_surroundings_are_alike_as_their_samples_are() -> None:
+    """Groups by the sums of their directions: as if all of their samples were named one by one."""
+    rng = np.random.default_rng(0)
+    U = rng.normal(0.5, 1, (24, 6)).astype(np.float32)
+    U /= np.linalg.norm(U, axis=1, keepdims=True)
+    single = _View.of(U, 1, {0: np.arange(12), 1: np.arange(12, 24)})
+    groups = _View.of(U.reshape(8, 3, 6).sum(axis=1), 3, {0: np.arange(4), 1: np.arange(4, 8)})
+    assert groups.within == pytest.approx(single.within, rel=1e-4)
+    for a, b in (((0, 4), (4, 8)), ((0, 1), (5, 7))):
+        alike = groups.alike(np.arange(*a), np.arange(*b))
+        assert alike == pytest.approx(
+            single.alike(np.arange(a[0] * 3, a[1] * 3), np.arange(b[0] * 3, b[1] * 3)), rel=1e-4
+        )
+
+
+def test_likeness_is_calibrated_with_so_many_answers_as_there_are_or_fewer() -> None:
+    for n in range(1, 3 * max(SIZES)):
+        assert _size(n) in SIZES
+        assert _size(n) <= n
+        assert not [size for size in SIZES if _size(n) < size <= n]
+
+
+def test_the_calibration_takes_as_many_for_one_class_as_are() -> None:
+    """However many of each kind there are: its constant is not held back."""
+    rng = np.random.default_rng(0)
+    same, different = rng.normal(1, 1, (30, 2)), rng.normal(0, 2, (6, 2))
+    calibration = _Calibration.of(same.astype(np.float32), different.astype(np.float32))
+    odds = [calibration.evidence(row) for row in np.concatenate([same, different]).astype(np.float32)]
+    assert sum(1 / (1 + np.exp(-x)) for x in odds) == pytest.approx(30, rel=1e-3)
 
 
 def test_the_calibration_is_right_about_what_it_was_made_of() -> None:

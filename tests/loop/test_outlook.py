@@ -30,6 +30,20 @@ def test_nothing_left_is_not_worth_a_question() -> None:
     assert outlook(50.0, before=5, since=40, said_novel=5, said=8).worth_asking
 
 
+def test_the_gain_of_a_question_is_how_likely_it_meets_a_novel_sample_times_what_one_settles() -> None:
+    ahead = outlook(40.0, before=6, since=10, said_novel=4, said=7)
+    assert (ahead.novel, ahead.left) == (46, 30)
+    assert ahead.gain == pytest.approx(5 / 9 * 16 / 4)  # four answers settled sixteen
+    assert outlook(12.0, before=60, since=10, said_novel=4, said=7).gain == pytest.approx(
+        5 / 9 * 2
+    )  # all there is
+    guessed = outlook(40.0, before=6, since=10, said_novel=4, said=7, labelled=False)
+    assert guessed.gain == pytest.approx(5 / 9 * 30 / 5)  # its share of what is left
+    assert outlook(40.0, before=0, since=0, said_novel=0, said=3).gain == pytest.approx(1 / 5 * 40)
+    over = outlook(10.0, before=6, since=10.5, said_novel=4, said=7)
+    assert (over.left, over.gain, over.worth_asking) == (0, 0, False)
+
+
 @pytest.mark.parametrize("method", ["cual", "cual-plus"])
 def test_an_adaptation_tells_what_is_left(world: World, method: str) -> None:
     task = world.adapt(world.agent(method=method), budget=12)

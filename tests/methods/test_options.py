@@ -138,6 +138,52 @@ def test_the_names_of_release_0_1_0_mean_the_same() -> None:
     assert CUAL.but(**nested).learner.uncertainty.variance == 0.5
 
 
+WRITTEN: dict[str, Any] = {
+    "name": "cual",
+    "summary": "as a file of format 1 has it",
+    "first_share": 0.4,
+    "believes_last": False,
+    "stds": 2.0,
+    "ends_below_threshold": True,
+    "validation_share": 0.1,
+    "buffer": 60,
+    "budget_factor": 1.0,
+    "score": "novelty",
+    "uncertainty": "knn",
+    "uncertainty_options": {"k": 3},
+    "short_epochs": 7,
+    "short_batch": 8,
+    "unnamed": False,
+    "first": "novel",
+    "then": "ambiguous",
+    "pseudo": "most-novel",
+    "alpha": 0.3,
+    "iterations": 5,
+    "head": "mlp",
+    "head_options": {"hidden": 16},
+}
+"""A method as files of format 1 have it: a row for every option, used or not."""
+
+
+def read(**changed: Any) -> Method:
+    method = Method.from_json({**WRITTEN, **changed})
+    assert (method.rounds, method.buffer, method.head.hidden) == (5, 60, 16)
+    return method
+
+
+def test_a_method_of_format_1_is_read_with_the_options_that_it_used() -> None:
+    method = read()
+    assert (method.learner.uncertainty.k, method.learner.epochs, method.learner.batch) == (3, 7, 8)
+    assert method.believe.alpha == 0.3
+    assert method == read(summary=WRITTEN["summary"])
+    unsure = read(score="margin", pseudo="most-certain")
+    assert (unsure.learner.measure, unsure.learner.epochs, unsure.believe.alpha) == ("margin", 7, 0.3)
+    assert read(pseudo="").believe is None
+    assert read(pseudo=None).believe is None
+    assert read(unnamed=True).learner.unnamed
+    assert math.isinf(read(budget_factor=None).budget_factor)
+
+
 def test_a_cual_plus_from_before_questions_were_planned_is_today_s() -> None:
     """As it was written between release 0.1.0 and then: two strategies, and a crowd instead of a walk."""
     today = methods["cual-plus"].to_json()

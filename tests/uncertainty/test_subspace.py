@@ -4,6 +4,7 @@ import torch
 from sklearn.decomposition import PCA
 
 from cual.uncertainty import FRE, ClassSubspace
+from cual.uncertainty.subspace import _eigh
 
 SHAPES = [(40, 96), (95, 96), (96, 96), (400, 96), (60, 300)]
 
@@ -131,3 +132,10 @@ def test_distances_do_not_depend_on_where_a_model_lies_in_memory() -> None:
     for by in (1, 2, 3):
         again = [ClassSubspace.from_state({k: moved(v, by) for k, v in m.state().items()}) for m in models]
         assert torch.equal(FRE().distances(X, again), expected)
+
+
+def test_scatters_are_descending_and_never_negative():
+    """Where samples do not fill their space, rounding leaves some a little below zero."""
+    scatters, vectors = _eigh(torch.diag(torch.tensor([1.0, -1e-9, 2.0, 0.0], dtype=torch.float64)))
+    assert scatters.tolist() == [2, 1, 0, 0]
+    assert vectors.abs()[:, :2].argmax(dim=0).tolist() == [2, 0]

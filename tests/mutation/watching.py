@@ -1,0 +1,123 @@
+"""What goes on inside a child: a choice of tests, or, once a room, which lines each test runs."""
+
+import ast
+import functools
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+IMPORT = ""
+"""Stands for a test where a line runs before all tests."""
+
+
+class Choice:
+    """Runs the tests that are named, in that order."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        place = {name: i for i, name in enumerate(self.names)}
+        items[:] = sorted((item for item in items if item.nodeid in place), key=lambda item: place[item.nodeid])
+
+
+class Trace:
+    """Which lines each test runs, and how long it takes.
+
+    What a fixture of several tests runs belongs to each of them, not to the first alone; what `cual.checks`
+    keeps from one test to the next is made again, so that each test is seen to run it.
+    """
+
+    def __init__(self, coverage: Any) -> None:
+        self.coverage = coverage
+        self.seconds: dict[str, float] = {}
+        self.failed: list[str] = []
+        self.users: dict[str, list[str]] = {}
+        self.context = IMPORT
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        for name in getattr(item, "fixturenames", ()):
+            self.users.setdefault(f"fixture {name}", []).append(item.nodeid)
+        for name, module in list(sys.modules.items()):
+            for value in vars(module).values() if name.startswith("cual.checks") else ():
+                if isinstance(value, functools._lru_cache_wrapper):
+                    value.cache_clear()
+        self._switch(item.nodeid)
+        begun = time.process_time()
+        result = yield
+        self.seconds[item.nodeid] = time.process_time() - begun
+        self._switch(IMPORT)
+        return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
+        before = self.context
+        if fixturedef.scope != "function":
+            self._switch(f"fixture {fixturedef.argname}")
+        result = yield
+        self._switch(before)
+        return result
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.failed.append(report.nodeid)
+
+    def write(self, path: Path, cual: Path) -> None:
+        """As JSON: seconds of each test, and of each line of each file the tests that run it."""
+        self.coverage.stop()
+        data = self.coverage.get_data()
+        lines: dict[str, dict[int, list[str]]] = {}
+        for file in data.measured_files():
+            contexts = data.contexts_by_lineno(file)
+            name = Path(file).relative_to(cual).as_posix()
+            lines[name] = {line: self._tests(several) for line, several in contexts.items()}
+        path.write_text(json.dumps({"seconds": self.seconds, "failed": self.failed, "lines": lines}))
+
+    def _switch(self, context: str) -> None:
+        self.context = context
+        self.coverage.switch_context(context)
+
+    def _tests(self, contexts: list[str]) -> list[str]:
+        return sorted({test for context in contexts for test in self.users.get(context, [context])})
+
+
+def tests_of(trace: dict[str, Any], file: str, source: str, line: int) -> list[str]:
+    """The tests that run the statement of a line, the quickest first; all of the room if it runs at import."""
+    seconds: dict[str, float] = trace["seconds"]
+    covered: dict[str, list[str]] = trace["lines"].get(file, {})
+    lines = _statement(source, line)
+    chosen = {IMPORT} if lines is None else {test for n in lines for test in covered.get(str(n), ())}
+    if IMPORT in chosen:
+        chosen = set(seconds)
+    return sorted(chosen, key=lambda test: (seconds[test], test))
+
+
+def _statement(source: str, line: int) -> range | None:
+    """The lines of the statement that holds a line, without its body; of a default, the whole function.
+
+    >>> text = "A = 1\\ndef f(\\n    x=1,\\n):\\n    if (x\\n        > 1):\\n        x = 2\\n    return x\\n"
+    >>> [_statement(text, line) for line in (1, 3, 5, 6, 7)]
+    [None, range(5, 9), range(5, 7), range(5, 7), range(7, 8)]
+    """
+
+    inside: ast.stmt | None = None
+    functions = 0
+    for node in ast.walk(ast.parse(source)):  # outer ones come first
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or 0):
+            inside = node
+            functions += isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    if inside is None:
+        return None
+    if isinstance(inside, ast.FunctionDef | ast.AsyncFunctionDef):  # the header: its defaults
+        return range(inside.body[0].lineno, (inside.end_lineno or 0) + 1)
+    if not functions:
+        return None
+    body = getattr(inside, "body", None)
+    last = body[0].lineno - 1 if body else (inside.end_lineno or 0)
+    return range(inside.lineno, max(last, inside.lineno) + 1)
