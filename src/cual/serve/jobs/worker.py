@@ -23,7 +23,7 @@ from cual.serve.rules import jobs, leftovers, removing, retention
 from cual.serve.rules.jobs import FOR_PEOPLE, LONG, Claim
 from cual.serve.rules.records import JobProgress
 from cual.serve.rules.workspace import Workspace
-from cual.serve.storage.home import Home
+from cual.serve.storage.home import Home, is_no_room
 from cual.types import Progress
 
 BEAT = 1.0
@@ -96,6 +96,10 @@ class Worker:
             self._note(None)
             raise
         except (Exception, SystemExit) as error:
+            if isinstance(error, OSError) and is_no_room(error):  # nor is it to blame for a full disk
+                self._leave(claim)
+                self._note(None)
+                raise
             self._failed(claim, error)
         else:
             self._tidy(claim)
@@ -118,6 +122,11 @@ class Worker:
                     self._clean()
             except SQLAlchemyError as error:
                 log.error("the database does not answer: %s", type(error).__name__)
+                pause = BEAT
+            except OSError as error:
+                if not is_no_room(error):
+                    raise
+                log.error("there is no room for files: %s", error)
                 pause = BEAT
             if pause:
                 self._ending.wait(pause)

@@ -1,6 +1,7 @@
 """Where a workspace lies: its folder, its database, what it was opened with. What may be in it, `rules` say."""
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -151,6 +152,15 @@ def empty_uploads(home: Home) -> None:
     """Remove what was half received when the service ended."""
     for left in home.uploads.iterdir() if home.uploads.exists() else ():
         shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink(missing_ok=True)
+
+
+def is_no_room(error: OSError) -> bool:
+    """Whether an error says that a disk is full, or that nobody may write on it.
+
+    >>> is_no_room(OSError(errno.ENOSPC, "no space left")), is_no_room(FileNotFoundError(errno.ENOENT, "gone"))
+    (True, False)
+    """
+    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 def link(source: Path, target: Path) -> None:

@@ -1,6 +1,5 @@
 """What the routes share: who may call them, ids, names, and how errors look."""
 
-import errno
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -37,6 +36,7 @@ from cual.serve.rules.accounts import Accounts
 from cual.serve.rules.checks import check_name
 from cual.serve.rules.records import Person, Role
 from cual.serve.rules.workspace import Workspace
+from cual.serve.storage.home import is_no_room
 from cual.serve.web.predictions.predicting import Predictor
 from cual.serve.web.security.middleware import no_database, refusal
 from cual.serve.web.security.visitors import allowed, person_of
@@ -139,7 +139,6 @@ def problems(*more: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _STATUS: tuple[tuple[tuple[type[CualError], ...], int], ...] = (
     ((NotFound, UnknownClass, UnknownName, UnknownQuery, UnknownSample), 404),
     ((NotAllowed,), 403),
@@ -195,7 +194,7 @@ async def _no_database(request: Request, error: Exception) -> Response:
 
 async def _no_room(request: Request, error: Exception) -> Response:
     """A disk that is full, or on which nobody may write: of that people should hear, and come back later."""
-    if cast(OSError, error).errno not in _FULL:
+    if not is_no_room(cast(OSError, error)):
         raise error
     logging.getLogger(__name__).error("files: %s", error)
     return refusal(
