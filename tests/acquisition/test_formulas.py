@@ -8,7 +8,7 @@ import pytest
 from cual.acquisition import PoolView, acquisitions
 from cual.acquisition.base import Holdings, highest
 from cual.acquisition.classifier import closeness, entropy
-from cual.pseudo_labels import LikelierThanNot, MostNovel
+from cual.pseudo_labels import LikelierThanNot, MostCertain, MostNovel
 
 RNG = np.random.default_rng(0)
 P = RNG.dirichlet(np.ones(5) * 0.3, 50).astype(np.float32)
@@ -162,3 +162,10 @@ def test_an_old_class_that_is_still_being_learned_is_believed_of_what_it_holds_m
     assert LikelierThanNot().choose(view).tolist() == [0, 4, 5]
     assert LikelierThanNot(most_old=1).choose(view).tolist() == [4, 5]  # the surest
     assert LikelierThanNot(share=0.75).choose(view).tolist() == [4]
+
+
+def test_what_is_most_certain_is_doubted_by_how_near_its_uncertainty_comes_to_t_inner():
+    view = PoolView(scores=np.array([0.0, 1, 3, 4, 9]), threshold=4.0)
+    assert MostCertain().doubts(view).tolist() == [0, 0.25, 0.75, 1, 1]
+    nothing = PoolView(scores=np.array([0.0]), threshold=0.0)
+    assert MostCertain().doubts(nothing).tolist() == [1]  # nobody can tell
