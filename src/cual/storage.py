@@ -38,6 +38,13 @@ os.umask(_UMASK)
 _LONGEST_HEADER = 100 * 2**20  # safetensors' own limit
 
 
+def keep_private() -> None:
+    """Whatever this process, and those that it starts, write from now on is for its user's eyes only."""
+    global _UMASK
+    _UMASK = 0o077
+    os.umask(_UMASK)
+
+
 def write(
     path: str | os.PathLike[str], kind: str, body: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> None:

@@ -1,14 +1,22 @@
-"""Abuse of the door: addresses that sign somebody in, and what failed attempts may do to others."""
+"""Abuse of the door: addresses that sign somebody in, what failed attempts may do to others, who may read files."""
 
+import os
+import pty
+import stat
+import subprocess
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from cual.serve.rules.records import OPERATOR, Role
 from cual.serve.rules.workspace import Workspace
+from running import CUAL, environment, health, running, until
 from serving import Service, make_service
 from visiting import Site, site
 from worlds import make_world
@@ -186,3 +194,87 @@ def test_on_a_socket_of_both_kinds_ipv4_visitors_are_told_apart(here: Site) -> N
     assert stale(here.visitor("::ffff:192.0.2.8"), "json", "cual_one-more") == 403
     assert here.visitor("::ffff:127.0.0.1").get("/metrics").status_code == 200
     assert here.visitor("::ffff:192.0.2.7").get("/metrics").status_code == 403
+
+
+# -- what lies in a workspace ----------------------------------------------------------------------------------
+
+
+def modes(folder: Path) -> dict[str, int]:
+    paths = [folder, *(path for path in folder.rglob("*") if not path.is_symlink())]
+    return {str(path.relative_to(folder)): stat.S_IMODE(path.stat().st_mode) for path in paths}
+
+
+@pytest.fixture
+def careless() -> Iterator[None]:
+    """A umask that lets everybody read."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.usefixtures("careless")
+def test_a_new_workspace_is_its_owners(tmp_path: Path, there: bool) -> None:
+    folder = tmp_path / "deep" / "workspace"
+    if there:
+        folder.mkdir(parents=True)
+    Workspace.open(folder).close()
+    found = modes(folder)
+    assert found["."] == 0o700
+    assert found["cual.sqlite3"] == 0o600
+    assert stat.S_IMODE(folder.parent.stat().st_mode) == 0o755, "what lies above is not ours"
+
+
+@pytest.mark.usefixtures("careless")
+def test_a_restored_workspace_is_its_owners(tmp_path: Path) -> None:
+    with closing(Workspace.open(tmp_path / "first")) as first:
+        first.backup(tmp_path / "first.backup", OPERATOR)
+    Workspace.restore(tmp_path / "first.backup", tmp_path / "second").close()
+    assert modes(tmp_path / "second")["."] == 0o700
+    assert modes(tmp_path / "second")["cual.sqlite3"] == 0o600
+
+
+@pytest.mark.usefixtures("careless")
+def test_a_workspace_that_somebody_shares_stays_shared(tmp_path: Path) -> None:
+    folder = tmp_path / "workspace"
+    Workspace.open(folder).close()
+    folder.chmod(0o750)
+    (folder / "cual.sqlite3").chmod(0o640)
+    Workspace.open(folder).close()
+    assert (modes(folder)["."], modes(folder)["cual.sqlite3"]) == (0o750, 0o640)
+
+
+@pytest.mark.usefixtures("careless")
+def test_where_there_is_no_terminal_the_address_is_not_printed(tmp_path: Path) -> None:
+    """A journal keeps what a service prints, and many may read it."""
+    folder = tmp_path / "workspace"
+    with running(folder) as service:
+        printed = "".join([*service.lines, *service.log])
+        assert "token=" not in printed
+        assert "cual_" not in printed
+        file = folder / ".sign-in"
+        assert str(file) in printed
+        assert service.url in printed
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        secret = file.read_text().strip().partition("/sign-in?token=")[2]
+        answer = httpx.post(f"{service.url}/api/sign-in", json={"token": secret})
+        assert answer.json()["role"] == "admin"
+        until(lambda: health(service.url)["worker"] == "alive")
+        open_to_others = {path: oct(mode) for path, mode in modes(folder).items() if mode & 0o077}
+        assert open_to_others == {}
+        assert service.end() == 0
+    assert not file.exists(), "it is of no use any more"
+
+
+def test_on_a_terminal_the_address_is_printed(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = [*CUAL, "serve", str(tmp_path / "workspace")]
+    process = subprocess.Popen(command, stdout=theirs, stderr=subprocess.DEVNULL, env=environment())
+    os.close(theirs)
+    try:
+        with os.fdopen(ours, errors="replace") as terminal:
+            assert any("/sign-in?token=cual_" in line for line in terminal)
+            assert not (tmp_path / "workspace" / ".sign-in").exists()
+    finally:
+        process.kill()
+        process.wait()

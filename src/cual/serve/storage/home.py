@@ -5,6 +5,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,8 +72,9 @@ def unmigrated(
 ) -> Home:
     """The same, with the tables as they are."""
     folder = folder.resolve()
-    folder.mkdir(parents=True, exist_ok=True)
     identity = read_id(folder)
+    if database is None:
+        (folder / DATABASE_FILE).touch(0o600)  # where it is not there yet; SQLite would let everybody read it
     opened = Database(database or f"sqlite:///{folder / DATABASE_FILE}")
     return Home(folder, opened, identity, tuple(Path(root).resolve() for root in roots), lend_seconds)
 
@@ -91,12 +93,20 @@ def read_id(folder: Path) -> str:
         return identity
     if folder.exists() and any(not p.name.startswith(".") for p in folder.iterdir()):
         raise ForeignFile(f"{folder} holds other things and no workspace; give an empty or a new folder")
+    make_folder(folder)
     identity = uuid.uuid4().hex
     text = json.dumps({"cual": "workspace", "format": FORMAT, "id": identity}, indent=1)
     for part in ("agents", "pools", "adaptations", "uploads"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     write_bytes(file, text.encode() + b"\n")
     return identity
+
+
+def make_folder(folder: Path) -> None:
+    """The folder of a new workspace: only its owner comes in, until they let others."""
+    folder.mkdir(0o700, parents=True, exist_ok=True)
+    with suppress(PermissionError):  # somebody else's, who let us write into it
+        folder.chmod(0o700)
 
 
 def empty_uploads(home: Home) -> None:

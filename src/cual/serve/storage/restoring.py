@@ -21,7 +21,7 @@ from cual.errors import BadFile, Conflict, CualError, DamagedFile, ForeignFile, 
 from cual.serve.storage import migrations
 from cual.serve.storage import tables as db
 from cual.serve.storage.backup import ALLOWED, FORMAT, LEFT_OUT, MANIFEST
-from cual.serve.storage.home import Home, unmigrated
+from cual.serve.storage.home import Home, make_folder, unmigrated
 from cual.types import Row
 
 MOST_BYTES = 2**40
@@ -62,6 +62,7 @@ _DAMAGE = (
 
 def _restored(path: Path, packed: zipfile.ZipFile, folder: Path, database: str | None, most_bytes: int) -> Home:
     schema, members = _checked(path, packed, most_bytes)
+    make_folder(folder)
     for part in ("agents", "pools", "adaptations", "uploads"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     for member in members:
