@@ -33,16 +33,16 @@ _TYPES = (
     torch.float64,
     torch.int64,
 )
-_UMASK = os.umask(0o022)
-os.umask(_UMASK)
+_umask = os.umask(0o022)
+os.umask(_umask)
 _LONGEST_HEADER = 100 * 2**20  # safetensors' own limit
 
 
 def keep_private() -> None:
     """Whatever this process, and those that it starts, write from now on is for its user's eyes only."""
-    global _UMASK
-    _UMASK = 0o077
-    os.umask(_UMASK)
+    global _umask
+    _umask = 0o077
+    os.umask(_umask)
 
 
 def write(
@@ -123,7 +123,7 @@ def beside(path: Path, private: bool = False) -> Generator[IO[bytes]]:
     """
     with tempfile.NamedTemporaryFile("w+b", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
         if not private:
-            os.fchmod(file.fileno(), 0o666 & ~_UMASK)
+            os.fchmod(file.fileno(), 0o666 & ~_umask)
         try:
             yield file
             file.flush()

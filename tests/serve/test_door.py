@@ -1,4 +1,4 @@
-"""Abuse of the door: addresses that sign somebody in, what failed attempts may do to others, who may read files."""
+"""Abuse of the door: sign-in addresses, what failed attempts may do to others, who may read a workspace."""
 
 import os
 import pty

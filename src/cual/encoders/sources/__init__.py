@@ -6,7 +6,7 @@ from pathlib import Path
 from cual.data.plain import PlainColumns
 from cual.encoders.sources.datasets import hugging_face_dataset, plain_dataset_columns, split_names
 from cual.encoders.sources.folders import image_folder
-from cual.encoders.sources.items import Columns, Inside, Item, Source, Undecoded
+from cual.encoders.sources.items import Columns, Inside, Item, Most, Source, Undecoded
 from cual.encoders.sources.tables import TABLES, holds_text, plain_text_columns, table_columns, text_table
 from cual.errors import BadFile
 
@@ -14,6 +14,7 @@ __all__ = [
     "Columns",
     "Inside",
     "Item",
+    "Most",
     "Source",
     "Undecoded",
     "holds_text",
@@ -27,8 +28,16 @@ __all__ = [
 ]
 
 
-def open_source(path: str | Path, columns: Columns | None = None) -> Source:
-    """The items of a folder of images, a table of text, or a Hugging Face dataset on disk."""
+def open_source(path: str | Path, columns: Columns | None = None, most: Most | None = None) -> Source:
+    """The items of a folder of images, a table of text, or a Hugging Face dataset on disk.
+
+    Parameters
+    ----------
+    columns
+        Of a table.
+    most
+        How much of a table of text is taken; all by default.
+    """
     path, columns = Path(path), columns or Columns()
     if not path.exists():
         raise BadFile(f"{path}: no such file or folder")
@@ -40,7 +49,7 @@ def open_source(path: str | Path, columns: Columns | None = None) -> Source:
             raise BadFile(f"{path} is a Hugging Face dataset of several splits; name one of them: {named}")
         return image_folder(path)
     if path.name.lower().endswith(TABLES):
-        return text_table(path, columns)
+        return text_table(path, columns, most)
     raise BadFile(f"{path} is neither a folder of images nor a table of text ({', '.join(TABLES)})")
 
 

@@ -111,7 +111,9 @@ def labelled(
     if is_features(at.path):
         if is_features_folder(at.path):
             encoding.refuse_links_out(at)
-        return read(at.path), []
+        table = read(at.path, unpack=folder)
+        encoding.check_labelled(table.X.shape)
+        return table, []
     items, skipped = encoding.open_items(at, source.get("columns", {}))
     _check_labels(items, fewest)
     if fingerprint is not None:
