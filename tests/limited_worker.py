@@ -1,7 +1,7 @@
 """One pool or agent made of a file, by a worker that ends when it takes much more memory than at its start.
 
-Arguments: FOLDER FILE KIND MIB, where FOLDER lies above FILE, KIND is pool or agent. Prints its state and what is
-said of it. What is mapped from a file does not count: a system takes that memory back when it needs it.
+Arguments: FOLDER FILE KIND MIB, where FOLDER lies above FILE, KIND is pool or agent. Prints its state and what
+is said of it. What is mapped from a file does not count: a system takes that memory back when it needs it.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Small files that unpack to much: what they would take is known before it is read, and memory stays bounded."""
+"""Small files that unpack to much: what they take is known before it is read, and memory stays bounded."""
 
 import json
 import subprocess

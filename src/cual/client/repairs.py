@@ -10,9 +10,11 @@ from cual.client.records import Label, RemoteAgent, RemotePool, RemoteRepair, id
 class Repairs(Connection):
     """What a client says to change an agent without an adaptation; `Client.teach` sends files."""
 
-    def rename_class(self, agent: int | RemoteAgent, label: Label, to: Label, why: str = "") -> RemoteAgent:
+    def rename_class(
+        self, agent: int | RemoteAgent, label: Label, to: Label, why: str = "", meant: bool = False
+    ) -> RemoteAgent:
         """Give a class another name, in a version of its own. `Conflict` while an adaptation is under way."""
-        return self._repair(agent, "rename", label=label, to=to, why=why)
+        return self._repair(agent, "rename", label=label, to=to, why=why, meant=meant)
 
     def merge_classes(
         self, agent: int | RemoteAgent, into: Label, *others: Label, why: str = ""

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from cual.agent import Agent
+from cual.data.labels import ClassNames
 from cual.errors import Conflict
 from cual.heads import JoinsClasses
 from cual.serve.rules import agents, audit
@@ -26,11 +27,14 @@ LONGEST_REASON = 1000
 n, k = db.class_notes.c, db.class_keys.c
 
 
-def rename(home: Home, agent: int, label: Label, to: Label, person: Person, why: str = "") -> AgentRecord:
+def rename(
+    home: Home, agent: int, label: Label, to: Label, person: Person, why: str = "", meant: bool = False
+) -> AgentRecord:
     """Give a class another name; what people are told of it, and their keys, go with it."""
 
     def change(before: Agent) -> Agent:
-        return before.rename_class(label, check_label(to, before.names), person.name, reason(why))
+        others = ClassNames(tuple(name for name in before.names.names if name != label))
+        return before.rename_class(label, check_label(to, others, meant), person.name, reason(why))
 
     def follow(connection: Connection, row: Row) -> None:
         mine, new = n.agent == agent, row["to"]
