@@ -10,6 +10,7 @@ from cual import options
 from cual.data import columns
 from cual.data.labels import SKIP, Answer, ClassNames, read_label
 from cual.errors import BadBudget, BadFile, BadLabels, BadOption
+from cual.export.text import unmarked
 from cual.types import Label
 
 
@@ -85,12 +86,14 @@ class Recorded(NamedTuple):
 def read_answers(path: Path, names: ClassNames, ids: Sequence[Label]) -> Recorded:
     """Recorded answers: a CSV with columns of ids and of labels; an empty label means "cannot tell".
 
-    Lines that cannot be used are told. That none can be, or that two contradict each other, is an error.
+    What `cual predict` and `cual export` wrote is read back as it was: of names that a spreadsheet would take
+    for formulas the apostrophe in front is taken away. Lines that cannot be used are told. That none can be, or
+    that two contradict each other, is an error.
     """
     of_pool = {str(sample): sample for sample in ids}
     recorded = Recorded({}, [], {})
     for line, sample_text, label_text in _rows(path):
-        sample = of_pool.get(sample_text)
+        sample = of_pool.get(sample_text, of_pool.get(unmarked(sample_text)))
         if sample is None:
             recorded.unknown.append(line)
             continue
@@ -98,7 +101,8 @@ def read_answers(path: Path, names: ClassNames, ids: Sequence[Label]) -> Recorde
             recorded.invalid[line] = "no label column; leave it empty (id,) to skip"
             continue
         try:
-            answer = read_label(label_text, names) if label_text else SKIP
+            text = label_text if label_text in names else unmarked(label_text)
+            answer = read_label(text, names) if text else SKIP
         except BadLabels as error:
             recorded.invalid[line] = str(error)
             continue
