@@ -147,6 +147,7 @@ value |= st.sampled_from(
 )
 
 
+@pytest.mark.attacks  # pages that say 404 take their time
 @amounts
 def test_headers(here: Site, role: Role | None, examples: int) -> None:
     client = here.visitor() if role is None else here.browser(role)
