@@ -324,7 +324,8 @@ def service(folder: Path, database: str | None) -> Iterator[tuple[str, str]]:
         running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=nowhere, text=True, env=environment)
     try:
         assert running.stdout is not None
-        address = next(line.strip() for line in running.stdout if "token=" in line)
+        file = next(line.split()[-1] for line in running.stdout if line.strip().endswith("/.sign-in"))
+        address = Path(file).read_text(encoding="utf-8").strip()
         url, secret = address.partition("/sign-in")[0], address.partition("token=")[2]
         with httpx.Client(base_url=url, headers={"Origin": url}) as browser:
             me = browser.post("/api/sign-in", json={"token": secret}).raise_for_status().json()

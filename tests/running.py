@@ -33,12 +33,9 @@ class Running:
     lines: list[str] = field(default_factory=list)
     """What it printed."""
     log: list[str] = field(default_factory=list)
+    address: str = ""
+    """Where to sign in."""
     browser: httpx.Client | None = None
-
-    @property
-    def address(self) -> str:
-        """Where to sign in."""
-        return next(found[0] for line in self.lines if (found := re.findall(r"https?://\S+token=\S+", line)))
 
     @property
     def url(self) -> str:
@@ -84,16 +81,27 @@ def running(
     for reader in readers:
         reader.start()
     try:
-        until(lambda: process.poll() is not None or any("token=" in line for line in held.lines))
+        until(lambda: process.poll() is not None or bool(address_in(held.lines)))
         if process.poll() is not None:
             for reader in readers:
                 reader.join()
             raise RuntimeError("it did not start:\n" + "".join(held.log))
+        held.address = address_in(held.lines)
         yield held
     finally:
         if process.poll() is None:
             process.kill()
             process.wait()
+
+
+def address_in(lines: list[str]) -> str:
+    """Where to sign in, by what was printed: the address itself, or the file that it is in; "" before."""
+    printed = "".join(lines)
+    found = re.findall(r"https?://\S+token=\S+", printed)
+    if found:
+        return found[0]
+    files = re.findall(r"/\S*/\.sign-in(?=\s)", printed)
+    return Path(files[0]).read_text(encoding="utf-8").strip() if files else ""
 
 
 class Served:

@@ -47,13 +47,20 @@ _TYPES = (
     torch.float64,
     torch.int64,
 )
-_UMASK = os.umask(0o022)
-os.umask(_UMASK)
+_umask = os.umask(0o022)
+os.umask(_umask)
 _BODY = "cual.body"
 _SUMS = "sha256"
 LARGE = 64 * 2**20
 """Bytes from which on a file is hashed only when it is read first, and again once it has changed."""
 _REMEMBERED = 10_000
+
+
+def keep_private() -> None:
+    """Whatever this process, and those that it starts, write from now on is for its user's eyes only."""
+    global _umask
+    _umask = 0o077
+    os.umask(_umask)
 
 
 def write(
@@ -179,7 +186,7 @@ def beside(path: Path, private: bool = False) -> Generator[IO[bytes]]:
     """
     with tempfile.NamedTemporaryFile("w+b", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
         if not private:
-            os.fchmod(file.fileno(), 0o666 & ~_UMASK)
+            os.fchmod(file.fileno(), 0o666 & ~_umask)
         try:
             yield file
             file.flush()

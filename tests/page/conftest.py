@@ -20,6 +20,7 @@ pytest.importorskip("nicegui")
 playwright = pytest.importorskip("playwright.sync_api")
 
 from page.waiting import PATIENCE, until  # noqa: E402
+from running import address_in  # noqa: E402
 
 CUAL = str(Path(sys.executable).with_name("cual"))
 CHROMIUM = "/usr/bin/chromium"
@@ -67,8 +68,8 @@ class Service:
             )
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            if "/sign-in?token=" in line:
-                self.address = line.strip()
+            self.address = address_in([line])
+            if self.address:
                 return self
         raise AssertionError(f"cual serve ended: {self.log()}")
 
@@ -235,6 +236,9 @@ def window(browser: Any) -> Generator[Callable[..., Window]]:
             "request", lambda request: _foreign(request.url, home) and made.strangers.append(request.url)
         )
         made.page.goto(address)
+        if "token=" in address:
+            with made.page.expect_navigation():
+                made.page.click("form[action='/sign-in'] button")
         return made
 
     yield new

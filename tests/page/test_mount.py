@@ -16,7 +16,7 @@ def test_every_app_of_a_process_shows_its_own_workspace(tmp_path: Path, name: st
     person = app.state.accounts.add_person(f"Owner of the {name}", Role.admin, by=OPERATOR)
     _, secret = app.state.accounts.new_token(person.id, "sign-in", by=OPERATOR)
     with TestClient(app, base_url="http://127.0.0.1:8765") as client:
-        page = client.get(f"/sign-in?token={secret}", headers={"accept": "text/html"})
+        page = client.post("/sign-in", data={"token": secret}, headers={"accept": "text/html"})
         assert page.status_code == 200
         assert f"Owner of the {name}" in page.text
         assert client.get("/adaptations/7", headers={"accept": "text/html"}).status_code == 404

@@ -38,6 +38,18 @@ def test_a_stranger_gets_the_door(service: Any, window: Callable[..., Any]) -> N
     seen.wait("() => location.pathname === '/sign-in'")
 
 
+def test_an_address_is_opened_without_scripts_and_in_german(service: Any, window: Callable[..., Any]) -> None:
+    address = service.person("Dirk", "annotator")
+    seen = window(f"{service.url}/sign-in", java_script_enabled=False, locale="de-DE")
+    for _ in range(2):  # only looking at it uses nothing up
+        seen.page.goto(address)
+    assert "Diese Adresse meldet Sie an" in seen.page.inner_text("main")
+    with seen.page.expect_navigation():
+        seen.page.get_by_role("button", name="Anmelden").click()
+    assert seen.page.url == f"{service.url}/"
+    assert "Dirk" in seen.page.content()
+
+
 def test_a_reader_looks_and_cannot_answer(service: Any, window: Callable[..., Any]) -> None:
     id = service.begin()
     seen = window(service.person("Emil", "reader"))

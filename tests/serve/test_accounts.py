@@ -322,20 +322,19 @@ def test_when_a_session_was_seen_is_not_written_at_every_request(
 def test_failures_are_limited_per_address_and_altogether() -> None:
     time = 0.0
     attempts = Attempts(per_address=3, altogether=5, clock=lambda: time)
-    for _ in range(3):
-        assert attempts.wait("10.0.0.1") == 0
-        attempts.failed("10.0.0.1")
-    assert attempts.wait("10.0.0.1") == 60
-    assert attempts.wait("10.0.0.2") == 0
-    for other in ("10.0.0.3", "10.0.0.4"):
-        attempts.failed(other)
-    assert attempts.wait("10.0.0.9") == 60  # many addresses do not help
+    for i in range(3):
+        assert attempts.failed("10.0.0.1", f"wrong {i}") == 0
+    assert attempts.failed("10.0.0.1", "one more") == 60
+    assert attempts.failed("10.0.0.1", "wrong 0") == 0  # no attempt that was not made before
+    assert attempts.failed("10.0.0.2", "one more") == 0
+    assert attempts.failed("10.0.0.3", "wrong") == 0
+    assert attempts.failed("10.0.0.9", "wrong") == 60  # many addresses do not help
     time = 61.0
-    assert attempts.wait("10.0.0.1") == 0
+    assert attempts.failed("10.0.0.1", "one more") == 0
 
 
 def test_addresses_that_failed_do_not_fill_the_memory() -> None:
     attempts = Attempts()
     for i in range(10_500):
-        attempts.failed(f"10.0.{i // 256}.{i % 256}")
+        attempts.failed(f"10.0.{i // 256}.{i % 256}", "wrong")
     assert len(attempts._of) <= 10_000

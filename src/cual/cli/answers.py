@@ -10,7 +10,7 @@ from cual.cli.options import Named
 from cual.data import columns
 from cual.data.labels import SKIP, Answer, ClassNames, near_name, read_label
 from cual.errors import BadFile, BadLabels, DamagedFile
-from cual.export.text import FORMULAS
+from cual.export.text import unmarked
 from cual.types import Label
 
 ANSWERS = ("answer", *columns.LABELS)
@@ -95,7 +95,7 @@ def recorded_of(
     of_pool = {str(sample): sample for sample in ids}
     recorded = Recorded({}, [], {}, [], {})
     for line in lines:
-        sample = of_pool.get(line.sample, of_pool.get(unquoted(line.sample)))
+        sample = of_pool.get(line.sample, of_pool.get(unmarked(line.sample)))
         if sample is None:
             recorded.unknown.append(line.number)
         elif line.believed:
@@ -116,7 +116,7 @@ def _take(
     if text is None:
         return
     try:
-        answer = read_label(unquoted(text), names) if text else SKIP
+        answer = read_label(text if text in names else unmarked(text), names) if text else SKIP
     except BadLabels as error:
         recorded.invalid[line.number] = str(error)
         return
@@ -125,15 +125,6 @@ def _take(
     near = None if answer is SKIP or answer in names else near_name(str(answer), names)
     if near is not None and answer is not SKIP:
         recorded.near[answer] = near
-
-
-def unquoted(text: str) -> str:
-    """Text of a cell without the apostrophe that an export put before what looks like a formula.
-
-    >>> unquoted("'=1"), unquoted("'tis")
-    ('=1', "'tis")
-    """
-    return text[1:] if text[:1] == "'" and text[1:2] in FORMULAS and text[1:] else text
 
 
 def lines_of(path: Path, given: Named) -> Iterator[Line]:

@@ -44,7 +44,9 @@ def invite(
     from cual.serve.operations import supervisor
     from cual.serve.rules.accounts import Accounts
     from cual.serve.rules.records import OPERATOR
+    from cual.storage import keep_private
 
+    keep_private()
     if not (workspace / "workspace.json").is_file():
         raise BadOption(f"{workspace} is no workspace; cual serve makes one")
     opened = opened_workspace(workspace, database)

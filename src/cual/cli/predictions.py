@@ -12,6 +12,7 @@ from cual.agent import Agent
 from cual.cli.output import err
 from cual.data.table import Table
 from cual.errors import TooFewSamples
+from cual.export.text import harmless
 from cual.storage import write_bytes
 from cual.types import Progress, Row
 
@@ -46,11 +47,11 @@ def predicted(agent: Agent, table: Table, progress: Progress) -> list[Row]:
 
 
 def write_csv(rows: Sequence[Row], path: Path | None) -> None:
-    """To a file in one step, or to standard output."""
+    """To a file in one step, or to standard output; ids and labels are no formulas (`cual.export.text`)."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({**row, "id": harmless(row["id"]), "label": harmless(row["label"])} for row in rows)
     if path is None:
         sys.stdout.write(text.getvalue())
     else:

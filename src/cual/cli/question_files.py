@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cual.cli.answers import CANNOT_TELL, Line, unquoted
+from cual.cli.answers import CANNOT_TELL, Line
 from cual.cli.contents import Contents
 from cual.cli.output import check_free, check_parent
 from cual.data.labels import ClassNames
 from cual.errors import BadFile, BadImage, BadLabels, BadOption
 from cual.export.base import check_folder, new_folder
 from cual.export.links import Names
-from cual.export.text import csv_lines, json_lines
+from cual.export.text import csv_lines, json_lines, unmarked
 from cual.loop.adaptation import Query
 from cual.storage import write_bytes
 from cual.types import Label
@@ -137,4 +137,4 @@ def _links(path: Path) -> dict[str, tuple[str, int]]:
         wanted: Sequence[str] = reader.fieldnames or ()
         if not {"link", "id"} <= set(wanted):
             raise BadFile(f"{file} has no columns link and id")
-        return {unquoted(row["link"]): (row["id"], reader.line_num) for row in reader}
+        return {unmarked(row["link"]): (row["id"], reader.line_num) for row in reader}

@@ -84,8 +84,9 @@ def serve(
 ) -> None:
     """Serve a workspace: people answer questions on a page, and a worker learns beside it.
 
-    Prints an address with a token by which you sign in, once, as the administrator. Others come in with
-    [bold]cual invite[/bold]. Ctrl-C ends it; nothing that was answered is ever lost.
+    Prints an address with a token by which you sign in, once, as the administrator; where there is no terminal,
+    the name of a file that has it. Others come in with [bold]cual invite[/bold]. Ctrl-C ends it; nothing that
+    was answered is ever lost.
 
     [cyan]cual serve labels[/cyan]
 
@@ -126,7 +127,9 @@ def serve(
     import torch
 
     from cual.serve.operations import supervisor
+    from cual.storage import keep_private
 
+    keep_private()
     torch.set_num_threads(1)  # the worker needs the rest
     check_writable(workspace)
     if restore is not None:
@@ -175,12 +178,20 @@ def _run(
     app = create_app(workspace, settings, worker.alive, worker.silent)
 
     def started() -> None:
-        out.print(f"\n  {address}\n", highlight=False, markup=False, soft_wrap=True)
-        err.print("Open this address to sign in; it works once. Ctrl-C ends the service.", style="dim")
+        if sys.stdout.isatty():
+            out.print(f"\n  {address}\n", highlight=False, markup=False, soft_wrap=True)
+            err.print("Open this address to sign in; it works once. Ctrl-C ends the service.", style="dim")
+        else:  # a journal would keep it, for others to read
+            file = supervisor.put_down(workspace.folder, address)
+            said = f"{settings.url} is served; the address to sign in, once, is in {file}"
+            out.print(said, highlight=False, markup=False, soft_wrap=True)
         if open and not _opened(address):
             err.print("There is no browser to open it with here.", style="yellow")
 
-    supervisor.run(app, settings, listener, worker, tls, started)
+    try:
+        supervisor.run(app, settings, listener, worker, tls, started)
+    finally:
+        supervisor.take_up(workspace.folder)
 
 
 def _opened(address: str) -> bool:

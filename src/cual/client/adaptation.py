@@ -47,14 +47,20 @@ class RemoteAdaptation:
             time.sleep(pause)
         return None
 
-    def tell(self, query_id: str, answers: Mapping[Any, Any]) -> None:
+    def tell(self, query_id: str, answers: Mapping[Any, Any], meant: bool = False) -> None:
         """Answer: a label, known or new, for each sample, or `SKIP` for "cannot tell".
 
         Telling the same again changes nothing, so that it is safe to try again; telling else corrects.
+
+        Parameters
+        ----------
+        meant
+            Whether new names are meant that differ from known ones only by case or the like; else they are
+            refused, with the name that was probably meant.
         """
         known = self._known(query_id, answers)
         labels = {str(known[sample]): _plain(label) for sample, label in answers.items()}
-        self._client.post(f"{self._url}/answers", json={"answers": labels})
+        self._client.post(f"{self._url}/answers", json={"answers": labels, "meant": meant})
 
     def undo(self, reopen: bool = False) -> Label:
         """Take back the last answer that this client's person gave; the sample that it was about.

@@ -10,9 +10,11 @@ from cual.client.records import Label, RemoteAgent, RemotePool, RemoteRepair, id
 class Repairs(Connection):
     """What a client says to change an agent without an adaptation; `Client.teach` sends files."""
 
-    def rename_class(self, agent: int | RemoteAgent, label: Label, to: Label, why: str = "") -> RemoteAgent:
+    def rename_class(
+        self, agent: int | RemoteAgent, label: Label, to: Label, why: str = "", meant: bool = False
+    ) -> RemoteAgent:
         """Give a class another name, in a version of its own. `Conflict` while an adaptation is under way."""
-        said = {"label": label, "to": to, "why": why}
+        said = {"label": label, "to": to, "why": why, "meant": meant}
         return read(RemoteAgent, self.post(f"/api/agents/{id_of(agent)}/classes/rename", json=said, once=True))
 
     @overload

@@ -8,7 +8,9 @@ from cual.data.table import Table
 from cual.errors import BadFile, ForeignFile
 
 
-def read(path: str | Path, *, ids: str | None = None, labels: str | None = None) -> Table:
+def read(
+    path: str | Path, *, ids: str | None = None, labels: str | None = None, unpack: Path | None = None
+) -> Table:
     """Features of a `.npz`, `.npy` or `.parquet` file, or of a features folder.
 
     Parameters
@@ -19,6 +21,8 @@ def read(path: str | Path, *, ids: str | None = None, labels: str | None = None)
         per dimension, and optional `encoder` in the metadata of its schema.
     ids, labels
         Parquet only: the columns of ids and labels. Looked for under their usual names when not given.
+    unpack
+        A folder for what is unpacked of a stranger's `.npz`, so that it need not fit into memory.
     """
     path = Path(path)
     if not path.exists():
@@ -28,7 +32,7 @@ def read(path: str | Path, *, ids: str | None = None, labels: str | None = None)
 
         return FeaturesFolder.open(path).table()
     if path.suffix == ".npz":
-        return read_npz(path)
+        return read_npz(path, unpack)
     if path.suffix == ".npy":
         return read_npy(path)
     if path.suffix in (".parquet", ".pq"):

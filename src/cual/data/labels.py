@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
+from functools import lru_cache
 from typing import Any, Final, cast
 
 import numpy as np
@@ -28,6 +29,9 @@ SKIP: Final = Skip.SKIP
 """Tell this instead of a label for "cannot tell": not charged, not asked again."""
 
 Answer = Label | Skip
+_TURNING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+_FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0"
+"""Characters of other kinds for which nothing is drawn."""
 
 
 def as_label(value: Any) -> Label:
@@ -140,7 +144,7 @@ def read_labels(y: Any, n: int) -> tuple[ClassNames, IntArray]:
 def read_label(text: str, names: ClassNames, longest: int | None = None) -> Label:
     """A label that a person typed, in the type that the known classes have.
 
-    A known name is taken as it is; of any other, blanks at the ends and double ones are dropped.
+    A known name is taken as it is, and so is one that looks the same; any other is tidied up.
 
     Parameters
     ----------
@@ -153,12 +157,12 @@ def read_label(text: str, names: ClassNames, longest: int | None = None) -> Labe
 
     >>> read_label(" 3", ClassNames((0, 1))), read_label("3", ClassNames(("0", "1")))
     (3, '3')
-    >>> read_label(" barn  owl ", ClassNames(("cat",)))
-    'barn owl'
+    >>> read_label(" barn  owl ", ClassNames(("cat",))), read_label("c\\u200bat", ClassNames(("cat",)))
+    ('barn owl', 'cat')
     """
     if text in names:
         return text
-    name = " ".join(text.split())
+    name = known_form(text, names)
     if names.names and isinstance(names.names[0], int):
         try:
             number = int(name)
@@ -199,6 +203,80 @@ def _without_digits(text: str) -> str:
     return "".join(c for c in text if not c.isdigit())
 
 
+# -- names that look alike -------------------------------------------------------------------------------------
+
+_JOINED = ("Lo", "Mn", "Mc", "So", "Sk")
+"""What joiners and selectors of a form belong to: letters of scripts that need them, and pictures."""
+
+
+@lru_cache(2**16)
+def tidy(name: str) -> str:
+    """A name in the one form that is kept: composed (NFC), nothing in it that is not seen, single blanks.
+
+    What turns the direction of text is left for `unreadable` to refuse, as are controls.
+
+    >>> tidy(" barn\\u00a0 owl\\ufeff "), tidy("cafe\\u0301") == "caf\\u00e9", tidy("c\\u200dat")
+    ('barn owl', True, 'cat')
+    """
+    kept: list[str] = []
+    for character in unicodedata.normalize("NFC", name):
+        joins = character in "\u200c\u200d" or _selects(character)
+        if _is_unseen(character) and not (joins and kept and unicodedata.category(kept[-1]) in _JOINED):
+            continue
+        kept.append(character)
+    return " ".join(unicodedata.normalize("NFC", "".join(kept)).split())
+
+
+@lru_cache(2**16)
+def likeness(name: str) -> str:
+    """What names have in common that people would take for one: case, width, forms and blanks do not matter.
+
+    >>> likeness("Ada  Lovelace ") == likeness("ADA Lovelace"), likeness("Zoë") == likeness("Zoe")
+    (True, False)
+    """
+    plain = "".join(c for c in name if not _is_unseen(c) and c not in _TURNING)
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKD", plain).casefold())
+    return " ".join(folded.casefold().split())
+
+
+def known_form(name: str, names: ClassNames) -> str:
+    """The known name that looks just like this one, or else this one, tidied up.
+
+    Classes that an earlier cual has named otherwise keep their names.
+
+    >>> known_form("cat\\u200e", ClassNames(("cat",))), known_form(" Cat", ClassNames(("cat",)))
+    ('cat', 'Cat')
+    """
+    return _forms(names)[0].get(tidy(name), tidy(name))
+
+
+def alike(name: str, names: ClassNames) -> str | None:
+    """The known name that differs from this one only by case, width or the like; None where it is known itself.
+
+    >>> names = ClassNames(("cat", "owl", "Owl"))
+    >>> alike("Cat", names), alike("Owl", names), alike("bat", names)
+    ('cat', None, None)
+    """
+    return None if name in names else _forms(names)[1].get(likeness(name))
+
+
+@lru_cache(64)
+def _forms(names: ClassNames) -> tuple[dict[str, str], dict[str, str]]:
+    """Known names by their tidy form, and by their likeness; the first of several."""
+    texts = [name for name in reversed(names.names) if isinstance(name, str)]
+    return {tidy(text): text for text in texts}, {likeness(text): text for text in texts}
+
+
+def _selects(character: str) -> bool:
+    return "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef"
+
+
+def _is_unseen(character: str) -> bool:
+    """Whether nothing is drawn for a character: joiners, marks of direction, soft hyphens, fillers and such."""
+    unseen = unicodedata.category(character) == "Cf" or character in _FILLERS or _selects(character)
+    return unseen and character not in _TURNING
+
+
 def recorded_label(value: Any) -> Label | None:
     """A label as the cell of a table holds it: a whole number or a name; None where there is none.
 
@@ -227,8 +305,7 @@ def unreadable(name: str, longest: int | None = None) -> str:
     # Controls, halves of characters and line ends are not seen. The others turn the direction of what follows,
     # so that a name can look like another.
     unseen = ("Cc", "Cs", "Zl", "Zp")
-    turning = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-    if any(unicodedata.category(c) in unseen or c in turning for c in name):
+    if any(unicodedata.category(c) in unseen or c in _TURNING for c in name):
         return "holds control characters"
     return ""
 

@@ -1,22 +1,35 @@
 """`.npz` and `.npy` files of features, never with pickle. What the arrays must be is said in `table`."""
 
 import os
+import shutil
+import tempfile
 import zipfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
 import numpy as np
 
 from cual.data.table import Table
-from cual.errors import BadFeatures, DamagedFile, ForeignFile
+from cual.errors import BadFeatures, DamagedFile, ForeignFile, TooLarge
 from cual.types import AnyArray
 
+MOST_BESIDE = 2**28
+"""Bytes of a stranger's labels, ids and other arrays beside X."""
+_SMALL = 2**26  # bytes that are not worth a file
 ARRAYS = ("X", "y", "ids", "class_names", "encoder", "domain")
 
 
-def read_npz(path: Path) -> Table:
-    """The table in a `.npz` with `X`, and, where it has them, y, ids, class_names, encoder and domain."""
+def read_npz(path: Path, unpack: Path | None = None) -> Table:
+    """The table in a `.npz` with `X`, and, where it has them, y, ids, class_names, encoder and domain.
+
+    Parameters
+    ----------
+    unpack
+        A folder. Where it is given, the file is a stranger's: a large X is unpacked there and memory-mapped
+        (nothing is left there to be removed), and what else is in it may take `MOST_BESIDE` bytes.
+    """
     if not zipfile.is_zipfile(path):
         with path.open("rb") as file:
             start = file.read(2)
@@ -27,10 +40,12 @@ def read_npz(path: Path) -> Table:
         with np.load(path, allow_pickle=False) as file:
             if "X" not in file.files:
                 raise ForeignFile(f"{path} has no array X; it holds {', '.join(file.files) or 'nothing'}")
-            arrays = {name: file[name] for name in ARRAYS if name in file.files}
-    except ForeignFile:
+            names = [name for name in ARRAYS if name in file.files]
+            X = None if unpack is None else _mapped(path, names, unpack)
+            arrays = {name: X if name == "X" and X is not None else file[name] for name in names}
+    except (ForeignFile, TooLarge):
         raise
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, MemoryError) as error:
         raise DamagedFile(f"{path} is damaged: {error}") from error
     except ValueError as error:  # numpy says so of object arrays, which would need pickle
         raise ForeignFile(f"{path} holds something that is not a plain array: {error}") from error
@@ -45,6 +60,22 @@ def read_npz(path: Path) -> Table:
         source=str(path),
         domain=arrays.get("domain"),
     )
+
+
+def _mapped(path: Path, names: Sequence[str], folder: Path) -> AnyArray | None:
+    """X of a file whose other arrays are not too large, memory-mapped; None where it is small itself."""
+    with zipfile.ZipFile(path) as packed:  # it gives no more of a member than its directory says
+        sizes = {name: packed.getinfo(f"{name}.npy").file_size for name in names}
+        beside = sum(sizes.values()) - sizes["X"]
+        if beside > MOST_BESIDE:
+            raise TooLarge(f"{path}: labels and ids take {beside:,} bytes; at most {MOST_BESIDE:,} are taken")
+        if sizes["X"] <= _SMALL:
+            return None
+        with packed.open("X.npy") as array, tempfile.NamedTemporaryFile(dir=folder, suffix=".npy") as file:
+            shutil.copyfileobj(array, file, 2**20)
+            file.flush()
+            # what is mapped stays as long as it is looked at, also once the file has gone
+            return cast(AnyArray, np.load(file.name, mmap_mode="r", allow_pickle=False))
 
 
 def read_npy(path: Path) -> Table:

@@ -25,6 +25,15 @@ def harmless(cell: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULAS) else cell
 
 
+def unmarked(cell: str) -> str:
+    """What `harmless` made a cell of.
+
+    >>> [unmarked(harmless(cell)) for cell in ("=1", "'tis", "cat")], unmarked("'90s")
+    (['=1', "'tis", 'cat'], "'90s")
+    """
+    return cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULAS) else cell
+
+
 def csv_lines(rows: Sequence[Sequence[Any]]) -> str:
     r"""Lines of a CSV table; nothing in them is a formula.
 

@@ -16,6 +16,7 @@ from cual.serve.jobs.worker import Scorer, work_forever
 from cual.serve.operations import logs
 from cual.serve.rules.workspace import Workspace
 from cual.serve.storage.home import open_home
+from cual.storage import keep_private
 
 PATIENCE = 1800.0
 """Seconds in which a job must tell of progress. A step tells once a round; with a million samples that is a
@@ -43,6 +44,7 @@ def main(
     )
     parser.add_argument("--log-format", choices=("json", "text"), help="text on a terminal if not given")
     given = parser.parse_args(arguments)
+    keep_private()
     database = given.database or os.environ.get("CUAL_DATABASE")
 
     def run(runner: Runner) -> None:

@@ -7,7 +7,7 @@ from cual.data.plain import PlainColumns
 from cual.encoders.images import SUFFIXES
 from cual.encoders.sources.datasets import hugging_face_dataset, plain_dataset_columns, split_names
 from cual.encoders.sources.folders import image_folder, one_image
-from cual.encoders.sources.items import Columns, Inside, Item, Source, Undecoded
+from cual.encoders.sources.items import Columns, Inside, Item, Most, Source, Undecoded
 from cual.encoders.sources.tables import TABLES, holds_text, plain_text_columns, table_columns, text_table
 from cual.errors import BadFile
 
@@ -15,6 +15,7 @@ __all__ = [
     "Columns",
     "Inside",
     "Item",
+    "Most",
     "Source",
     "Undecoded",
     "holds_text",
@@ -29,8 +30,16 @@ __all__ = [
 ]
 
 
-def open_source(path: str | Path, columns: Columns | None = None) -> Source:
-    """The items of a folder of images, one image, a table of text, or a Hugging Face dataset on disk."""
+def open_source(path: str | Path, columns: Columns | None = None, most: Most | None = None) -> Source:
+    """The items of a folder of images, one image, a table of text, or a Hugging Face dataset on disk.
+
+    Parameters
+    ----------
+    columns
+        Of a table.
+    most
+        How much of a table of text is taken; all by default.
+    """
     path, columns = Path(path), columns or Columns()
     if not path.exists():
         raise BadFile(f"{path}: no such file or folder")
@@ -42,7 +51,7 @@ def open_source(path: str | Path, columns: Columns | None = None) -> Source:
             raise BadFile(f"{path} is a Hugging Face dataset of several splits; name one of them: {named}")
         return image_folder(path)
     if path.name.lower().endswith(TABLES):
-        return text_table(path, columns)
+        return text_table(path, columns, most)
     if path.suffix.lower() in SUFFIXES:
         return one_image(path)
     raise BadFile(f"{path} is neither an image, a folder of images nor a table of text ({', '.join(TABLES)})")

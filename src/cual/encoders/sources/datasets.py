@@ -70,6 +70,7 @@ def _images(
     path: Path, cells: Any, rows: list[dict[str, Any]], label: str | None, key: str | None
 ) -> list[Item]:
     stamp = f"{(path / 'state.json').stat().st_mtime_ns}"
+    ids = row_ids(path, [row.get(key) if key else None for row in rows], key)
     return [
         Item(
             sample,
@@ -78,7 +79,7 @@ def _images(
             f"{path}, row {i}",
             stamp,
         )
-        for i, (sample, row) in enumerate(zip(row_ids(path, rows, key), rows, strict=True))
+        for i, (sample, row) in enumerate(zip(ids, rows, strict=True))
     ]
 
 

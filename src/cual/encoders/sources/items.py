@@ -1,14 +1,14 @@
 """What a source consists of: items that are not yet loaded, with their ids, labels and stamps."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from cual.data.labels import as_text, recorded_label
 from cual.encoders.base import Kind
-from cual.errors import BadFile, BadImage
+from cual.errors import BadFile, BadImage, TooLarge
 from cual.types import Label
 
 LONGEST_TEXT = 10**6
@@ -30,7 +30,7 @@ class Inside(Protocol):
     def alone(self) -> Callable[[int], Any]: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)  # there may be a million
 class Item:
     """One image or text, not yet loaded."""
 
@@ -64,19 +64,55 @@ class Columns:
     id: str | None = None
 
 
+@dataclass(frozen=True)
+class Most:
+    """How much of a table is taken, where it is of strangers: a small file may hold very many rows."""
+
+    rows: int = 1_000_000
+    """About 400 bytes each, and the text."""
+    characters: int = 2**29
+    """Of all texts together."""
+
+
 def text_items(
-    path: Path, rows: Sequence[Mapping[str, Any]], text: str, label_column: str | None, key: str | None
+    path: Path,
+    rows: Iterable[Mapping[str, Any]],
+    text: str,
+    label_column: str | None,
+    key: str | None,
+    most: Most | None = None,
 ) -> list[Item]:
-    """One item for each row of a table."""
-    ids = row_ids(path, rows, key)
-    labels = [recorded_label(row.get(label_column)) if label_column else None for row in rows]
+    """One item for each row of a table, which is gone through once."""
+    cells: list[Any] = []
+    labels: list[Label | None] = []
+    keys: list[Any] = []
+    for row in rows if most is None else _limited(path, rows, text, most):
+        cells.append(row.get(text))
+        labels.append(recorded_label(row.get(label_column)) if label_column else None)
+        keys.append(row.get(key) if key else None)
     return [
-        Item(sample, Text(row.get(text)), label, stamp=_stamp(row.get(text), label))
-        for sample, row, label in zip(ids, rows, labels, strict=True)
+        Item(sample, Text(cell), label, stamp=_stamp(cell, label))
+        for sample, cell, label in zip(row_ids(path, keys, key), cells, labels, strict=True)
     ]
 
 
-@dataclass(frozen=True)
+def _limited(
+    path: Path, rows: Iterable[Mapping[str, Any]], text: str, most: Most
+) -> Iterable[Mapping[str, Any]]:
+    characters = 0
+    for number, row in enumerate(rows, 1):
+        cell = row.get(text)
+        characters += len(cell) if isinstance(cell, str) else 0
+        if number > most.rows:
+            raise TooLarge(f"{path} has more than {most.rows:,} rows; send it in parts")
+        if characters > most.characters:
+            raise TooLarge(
+                f"the texts of {path} have more than {most.characters:,} characters; send it in parts"
+            )
+        yield row
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
     """The text of a row, if it is one."""
 
@@ -96,11 +132,10 @@ def _stamp(text: Any, label: Label | None) -> str:
     return hashlib.sha256(f"{label!r} {text}".encode(errors="replace")).hexdigest()[:16]
 
 
-def row_ids(path: Path, rows: Sequence[Mapping[str, Any]], key: str | None) -> list[Label]:
-    """The ids of a table's rows: their numbers, or what a column says, all as numbers or all as names."""
+def row_ids(path: Path, values: Sequence[Any], key: str | None) -> list[Label]:
+    """The ids of a table's rows: their numbers, or what column `key` says, all as numbers or all as names."""
     if key is None:
-        return list(range(len(rows)))
-    values = [row.get(key) for row in rows]
+        return list(range(len(values)))
     bare = next((i for i, value in enumerate(values) if value is None or value == ""), None)
     if bare is not None:
         raise BadFile(f"{path}: row {bare} has no id (column {key!r})")

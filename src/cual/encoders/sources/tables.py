@@ -15,12 +15,13 @@ from cual.data import columns as usual
 from cual.data.columns import column
 from cual.data.plain import MOST_NAMES, PlainColumns, chosen
 from cual.data.plain_files import arrow_rows, is_plain
-from cual.encoders.sources.items import LONGEST_TEXT, Columns, Source, text_items
+from cual.encoders.sources.items import LONGEST_TEXT, Columns, Most, Source, text_items
 from cual.errors import BadFile, DamagedFile
 
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".jsonl", ".jsonl.gz", ".parquet", ".pq")
 MOST_BYTES = 4 * 2**30
 """Of a table after decompression."""
+_AT_ONCE = 256  # rows of a parquet file: each may be a long text that is written down once
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,11 @@ class Found:
     id: str | None
 
 
-def text_table(path: Path, columns: Columns | None = None) -> Source:
+def text_table(path: Path, columns: Columns | None = None, most: Most | None = None) -> Source:
     """Rows of a CSV, TSV, JSONL or parquet file with a column of text, and of labels and ids if it has them."""
-    rows = list(_rows(path))
-    found = _found(path, _names(rows), columns or Columns())
-    return Source(path, "text", text_items(path, rows, found.text, found.label, found.id))
+    names = _names(_rows(path) if _is_json(path) else islice(_rows(path), 1))
+    found = _found(path, names, columns or Columns())
+    return Source(path, "text", text_items(path, _rows(path), found.text, found.label, found.id, most))
 
 
 def table_columns(path: Path, columns: Columns | None = None) -> Found:
@@ -178,7 +179,7 @@ def _parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
     try:
         table = cast(Any, pq).ParquetFile(path)
         simple = [f.name for f in table.schema_arrow if not pa.types.is_nested(f.type)]
-        for batch in table.iter_batches(columns=simple):
+        for batch in table.iter_batches(columns=simple, batch_size=_AT_ONCE):
             yield from batch.to_pylist()
     except (pa.ArrowInvalid, OSError) as error:
         raise DamagedFile(f"{path} is not a whole parquet file: {error}") from error

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 16 * 2**30
 """What an archive may unpack to."""
+MOST_PARQUET = 2 * 2**30
+"""The same of a parquet file, which is read into memory; `.npz` files are not."""
+MOST_LABELLED = 2**28
+"""Numbers of features that an agent is made of or taught: 1 GiB, a few times, while it learns."""
+MOST_ROWS = 20_000_000
+"""Samples of a pool of features; twice as many as was tried (docs/large-pools.md)."""
 MOST_FILES = 100_000
 _HALF, _ITEMS = ".items", "items"
 
@@ -58,20 +64,37 @@ def place(folder: Path, source: dict[str, Any], progress: Progress) -> Place:
 def check_unpacked(path: Path) -> None:
     """Refuse an .npz or a parquet file that would take too much memory."""
     if path.suffix == ".parquet" and path.is_file():
-        _check_size(path, _parquet_bytes(path))
+        _check_size(path, _parquet_bytes(path), MOST_PARQUET)
     if path.suffix == ".npz" and zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as packed:
             size = sum(member.file_size for member in packed.infolist())
-        _check_size(path, size)
+        _check_size(path, size, MOST_BYTES)
 
 
-def _check_size(path: Path, size: int) -> None:
-    if size > MOST_BYTES:
-        raise TooLarge(f"{path.name} unpacks to {size:,} bytes; at most {MOST_BYTES:,} are taken")
+def check_rows(rows: int) -> None:
+    """Refuse a pool of more samples than a machine has room for, at some 70 bytes each beside the features."""
+    if rows > MOST_ROWS:
+        raise TooLarge(f"{rows:,} samples are too many for one pool; at most {MOST_ROWS:,} are taken")
+
+
+def check_labelled(shape: tuple[int, ...]) -> None:
+    """Refuse features with labels that would take too much memory: all of them are learned from at once."""
+    rows, width = shape
+    if rows * width > MOST_LABELLED:
+        raise TooLarge(
+            f"{rows:,} rows of {width:,} numbers are too many to learn from here; at most "
+            f"{MOST_LABELLED // width:,} rows of that width are taken. Use `cual fit`, and add the agent"
+        )
+
+
+def _check_size(path: Path, size: int, most: int) -> None:
+    if size > most:
+        raise TooLarge(f"{path.name} unpacks to {size:,} bytes; at most {most:,} are taken")
 
 
 def _parquet_bytes(path: Path) -> int:
-    """What the columns of a parquet file take when they are unpacked, as it says itself."""
+    """What the columns of a parquet file take in memory, as it says itself: a value that comes again and again
+    is written down once."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -79,7 +102,9 @@ def _parquet_bytes(path: Path) -> int:
         said: Any = cast(Any, pq).read_metadata(path)
     except (pa.ArrowInvalid, OSError):
         raise BadFile(f"{path.name} is not a whole parquet file") from None
-    return sum(int(said.row_group(number).total_byte_size) for number in range(said.num_row_groups))
+    groups = [said.row_group(number) for number in range(said.num_row_groups)]
+    values = sum(int(group.column(i).num_values) for group in groups for i in range(group.num_columns))
+    return max(8 * values, sum(int(group.total_byte_size) for group in groups))
 
 
 def refuse_links_out(at: Place) -> None:
@@ -133,11 +158,11 @@ def _shared_folders(names: list[str]) -> int:
 
 def open_items(at: Place, columns: dict[str, Any]) -> tuple["Source", list[dict[str, str]]]:
     """The images or texts that lie at a place, without those that lead out of it; and what was left out."""
-    from cual.encoders.sources import Columns, Source, open_source
+    from cual.encoders.sources import Columns, Most, Source, open_source
 
     if (at.path / "state.json").exists():  # tables that are opened by the names it gives
         refuse_links_out(at)
-    source = open_source(at.path, Columns(**columns))
+    source = open_source(at.path, Columns(**columns), Most())
     out = {i.source for i in source.items if i.source and not pictures.inside(Path(i.source), at.root)}
     kept = [i for i in source.items if i.source not in out]
     left = [

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import sqlalchemy as sa
 from cual.agent import Agent
 from cual.data.files import read
 from cual.data.folder import FeaturesFolder, is_features_folder
-from cual.data.labels import unreadable
+from cual.data.labels import tidy, unreadable
 from cual.data.table import Table
 from cual.errors import BadLabels, TooFewSamples
 from cual.serve.jobs import encoding, example
@@ -27,7 +28,7 @@ from cual.storage import write_bytes
 from cual.types import Label, Progress
 
 if TYPE_CHECKING:
-    from cual.encoders.sources import Source
+    from cual.encoders.sources import Item, Source
 
 FEWEST = 3
 """Samples of a class: one of them is held out, to set the line between known and novel."""
@@ -55,8 +56,8 @@ def fit(home: Home, claim: Claim, progress: Progress) -> None:
 
 
 def _learned(table: Table, method: str, progress: Progress) -> Agent:
-    labels = table.labels()
-    _check_classes(Counter(labels.tolist()))
+    labels = [tidy(label) if isinstance(label, str) else label for label in table.labels().tolist()]
+    _check_classes(Counter(labels))
     agent = Agent.fit(table.X, labels, method, progress=progress, encoder=table.encoder)
     if len(agent.validation) < 2:
         raise TooFewSamples("there is one class of few samples; give two classes or more")
@@ -113,8 +114,11 @@ def labelled(
     if is_features(at.path):
         if is_features_folder(at.path):
             encoding.refuse_links_out(at)
-        return read(at.path), []
+        table = read(at.path, unpack=folder)
+        encoding.check_labelled(table.X.shape)
+        return table, []
     items, skipped = encoding.open_items(at, source.get("columns", {}))
+    items = replace(items, items=[_tidied(item) for item in items.items])
     _check_labels(items, fewest)
     if fingerprint is not None:
         encoder = encoding.encoder_of(fingerprint, progress)
@@ -124,6 +128,12 @@ def labelled(
     with Decoders() as decoders:
         skipped += encoding.encode(items, encoder, features, at, decoders, progress)
     return current(items, FeaturesFolder.open(features)).table(), skipped
+
+
+def _tidied(item: "Item") -> "Item":
+    """With a label in the form that names of classes have: two systems write one letter as one or as two."""
+    name = tidy(item.label) if isinstance(item.label, str) else item.label
+    return item if name == item.label else replace(item, label=name)
 
 
 def _check_labels(items: "Source", fewest: int) -> None:

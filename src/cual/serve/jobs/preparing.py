@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sa
 import torch
 
@@ -142,8 +141,9 @@ def _features(
         return Made("features" if seen is None else "pictures", [], None)
     encoding.check_unpacked(at.path)
     if is_features(at.path):
-        table = read(at.path)
+        table = read(at.path, unpack=folder)
         agent.check_encoder(table.encoder, "pool")
+        encoding.check_rows(len(table))
         Pool.of(table).save(folder / pools.FEATURES_FILE)
         columns = plain_columns(at.path, len(table), wanted)
         shown = pool_columns.keep(folder, columns, range(len(table)), len(table), progress)
@@ -207,16 +207,21 @@ def projection(pool: Pool, progress: Progress | None = None) -> AnyArray:
     _, vectors = torch.linalg.eigh(spread)
     axes = torch.zeros(width, 2, dtype=torch.float64)
     axes[:, : min(2, width)] = vectors.flip(1)[:, :2]
-    xy = torch.cat([(part.double() - mean) @ axes for part in _parts(pool, 2, progress)])
-    signs = torch.sign(xy.gather(0, xy.abs().argmax(dim=0)[None]))[0]  # eigenvectors have no sign of their own
-    xy = xy * torch.where(signs == 0, 1.0, signs)
-    return (xy / xy.abs().max(dim=0).values.clamp(min=1e-12)).float().numpy()
+    xy = torch.empty(len(pool), 2, dtype=torch.float64)
+    done = 0
+    for part in _parts(pool, 2, progress):
+        xy[done : done + len(part)] = (part.double() - mean) @ axes
+        done += len(part)
+    lowest, highest = xy.amin(dim=0), xy.amax(dim=0)
+    farthest = torch.maximum(-lowest, highest)
+    signs = torch.where(-lowest > highest, -1.0, 1.0)  # eigenvectors have no sign of their own
+    return xy.mul_(signs).div_(farthest.clamp(min=1e-12)).float().numpy()
 
 
 def _parts(pool: Pool, earlier: int, progress: Progress | None) -> Iterator[torch.Tensor]:
     """All rows, some at a time; `earlier` is how often they were gone through before, of three times."""
     done = earlier * len(pool)
-    for _, part in pool.chunks(np.arange(len(pool))):
+    for _, part in pool.chunks():
         yield part
         done += len(part)
         if progress is not None:

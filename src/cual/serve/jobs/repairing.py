@@ -93,7 +93,10 @@ def _as_known(agent: Agent, labels: AnyArray) -> list[Label]:
     names = agent.names
     plain: list[Label] = labels.tolist()
     numbers = isinstance(names.names[0], int)
-    of = {label: check_label(_number(label, agent) if numbers else label, names) for label in set(plain)}
+    of = {
+        label: check_label(_number(label, agent) if numbers else label, names, meant=True)
+        for label in set(plain)
+    }
     return [of[label] for label in plain]
 
 

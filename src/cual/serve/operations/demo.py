@@ -13,6 +13,7 @@ from cual.serve.jobs.worker import Worker
 from cual.serve.rules.accounts import Accounts
 from cual.serve.rules.records import Person
 from cual.serve.rules.workspace import Workspace
+from cual.storage import keep_private
 
 BUDGET = 30
 
@@ -45,6 +46,7 @@ def _user() -> str:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m cual.serve.demo", description=__doc__)
     parser.add_argument("folder", type=Path, help="where to make the workspace")
+    keep_private()
     try:
         make_demo(parser.parse_args(arguments).folder).close()
     except CualError as error:

@@ -28,10 +28,14 @@ from cual.serve.operations.logs import LogFormat
 from cual.serve.web.security.connections import Listener
 from cual.serve.web.security.http_limits import ConnectionLimits, LimitedHttp
 from cual.serve.web.settings import Settings
-from cual.storage import write_bytes
+from cual.storage import replacing, write_bytes
 
 log = logging.getLogger(__name__)
-_LOCK, _WHERE = ".serving.lock", ".serving.json"  # hidden: a folder with nothing else in it is still new
+_LOCK, _WHERE, _ADDRESS = (
+    ".serving.lock",
+    ".serving.json",
+    ".sign-in",
+)  # hidden: a folder with nothing else in it is still new
 _END_SECONDS = 10
 """How long requests and the worker may take to end."""
 _STARTING, _SILENT = 60.0, 10.0
@@ -169,7 +173,7 @@ def claimed(folder: Path) -> Generator[Callable[[str], None]]:
 
     The lock is the kernel's and ends with this process, however that ends.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(0o700, parents=True, exist_ok=True)
     with (folder / _LOCK).open("a") as lock:
         if not _locked(lock):
             known = where(folder)
@@ -180,6 +184,19 @@ def claimed(folder: Path) -> Generator[Callable[[str], None]]:
             write_bytes(folder / _WHERE, json.dumps({"url": url, "pid": os.getpid()}).encode())
 
         yield announce
+
+
+def put_down(folder: Path, address: str) -> Path:
+    """Keep the administrator's address in a file that only the user of this process can read."""
+    file = folder.resolve() / _ADDRESS
+    with replacing(file, private=True) as writing:
+        writing.write(f"{address}\n".encode())
+    return file
+
+
+def take_up(folder: Path) -> None:
+    """Remove the file: the service has ended, and the next one makes another address."""
+    (folder / _ADDRESS).unlink(missing_ok=True)
 
 
 def _locked(lock: IO[str]) -> bool:

@@ -1,6 +1,5 @@
 """People, tokens and sessions as the database has them: rows, and records made of them. No decisions here."""
 
-import unicodedata
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -8,6 +7,7 @@ from typing import Any, Literal
 from sqlalchemy import CursorResult, RowMapping, exists, select, update
 from sqlalchemy.engine import Connection
 
+from cual.data.labels import likeness
 from cual.errors import NotFound
 from cual.serve.rules.records import Person, Role
 from cual.serve.storage.tables import now, people, sessions, tokens
@@ -78,19 +78,10 @@ def find_person(connection: Connection, id: int) -> PersonRecord:
     return person_record(row)
 
 
-def name_key(name: str) -> str:
-    """What two names have in common that people would take for one: case, width and spaces do not matter.
-
-    >>> name_key("Ada  Lovelace ") == name_key("ADA Lovelace"), name_key("Zoë") == name_key("Zoe")
-    (True, False)
-    """
-    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
-
-
 def find_name(connection: Connection, name: str) -> PersonRecord | None:
     """Who is called so: exactly, if an earlier cual has let two in whose names differ by case only."""
     everybody = connection.execute(select(people, PROGRAM).order_by(people.c.id)).mappings()
-    alike = [person_record(row) for row in everybody if name_key(row["name"]) == name_key(name)]
+    alike = [person_record(row) for row in everybody if likeness(row["name"]) == likeness(name)]
     return next((person for person in alike if person.name == name.strip()), alike[0] if alike else None)
 
 

@@ -186,13 +186,14 @@ class Accounts:
         at, mark = now(), hashed(secret)
         alive = tokens.c.used_at.is_(None) & tokens.c.revoked_at.is_(None) & (tokens.c.expires_at > at)
         mine = (tokens.c.hash == mark) & (tokens.c.kind == "sign-in")
+        with self._database.reading() as connection:  # a flood of guesses must not keep others from writing
+            if connection.execute(select(tokens.c.id).where(mine)).one_or_none() is None:
+                raise NotAllowed("nobody was given this sign-in address; copy all of it")
         with self._database.writing() as connection:
             taken = connection.execute(update(tokens).where(mine, alive).values(used_at=at))
-            row = connection.execute(select(tokens).where(mine)).mappings().one_or_none()
-            if row is None or not hmac.compare_digest(row["hash"], mark):
-                raise NotAllowed("nobody was given this sign-in address; copy all of it")
+            row = connection.execute(select(tokens).where(mine)).mappings().one()
             person = find_person(connection, row["person"])
-            if taken.rowcount != 1 or not person.active:
+            if taken.rowcount != 1 or not person.active or not hmac.compare_digest(row["hash"], mark):
                 raise NotAllowed(why_not(row, person))
             new = new_secret()
             values = {"person": person.id, "hash": hashed(new), "created_at": at, "seen_at": at}

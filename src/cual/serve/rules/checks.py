@@ -1,13 +1,15 @@
 """Checks of who somebody is and of what people type. What is then done with it is the other rules' business."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar, cast
 
-from cual.data.labels import ClassNames, as_label, unreadable
+from cual.data.labels import SKIP, ClassNames, Skip, alike, as_label, known_form, tidy, unreadable
 from cual.errors import BadLabels, BadOption, NotAllowed
 from cual.serve.rules.records import Person, Role
 from cual.types import Label
 
 LONGEST_NAME = 100
+T = TypeVar("T")
 
 
 def needs(person: Person, role: Role) -> None:
@@ -25,7 +27,7 @@ def check_name(text: Any, what: str) -> str:
     why = _wrong(text)
     if why:
         raise BadOption(f"{what} {why}")
-    return str(text).strip()
+    return tidy(str(text))
 
 
 def check_text(text: Any, what: str, longest: int) -> str:
@@ -45,11 +47,19 @@ def check_text(text: Any, what: str, longest: int) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def check_label(label: Any, names: ClassNames) -> Label:
+def check_label(label: Any, names: ClassNames, meant: bool = False) -> Label:
     """A label of the type that the agent's classes have; a new name must be one that people can read.
+
+    Parameters
+    ----------
+    meant
+        Whether a new name is meant that differs from a known one only by case or the like.
 
     >>> check_label(" owl ", ClassNames(("cat",))), check_label(3, ClassNames((1, 2)))
     ('owl', 3)
+    >>> check_label("Cat", ClassNames(("cat",)))
+    Traceback (most recent call last):
+    cual.errors.BadLabels: did you mean 'cat'? 'Cat' differs from it only by case or form; say so if it is meant
     """
     if label in names and not isinstance(label, bool):
         return names.check(label)
@@ -59,10 +69,26 @@ def check_label(label: Any, names: ClassNames) -> Label:
     why = _wrong(plain)
     if why:
         raise BadLabels(f"a class's name {why}")
-    return names.check(plain.strip())
+    name = known_form(plain, names)
+    other = None if meant else alike(name, names)
+    if other is not None:
+        raise BadLabels(
+            f"did you mean {other!r}? {name!r} differs from it only by case or form; say so if it is meant"
+        )
+    return names.check(name)
+
+
+def check_labels(labels: Mapping[T, Any], names: ClassNames, meant: bool = False) -> dict[T, Label | Skip]:
+    """Labels that belong together, or SKIP: names that are new among them must not be alike either."""
+    checked: dict[T, Label | Skip] = {}
+    for key, label in labels.items():
+        checked[key] = SKIP if label is SKIP else check_label(label, names, meant)
+        if checked[key] is not SKIP:
+            names = names.plus(cast(Label, checked[key]))
+    return checked
 
 
 def _wrong(text: Any) -> str:
     if not isinstance(text, str):
         return f"is {type(text).__name__}, not text"
-    return unreadable(text.strip(), LONGEST_NAME)
+    return unreadable(text.strip(), LONGEST_NAME) or unreadable(tidy(text), LONGEST_NAME)

@@ -175,14 +175,13 @@ def mixed(lent: list[QuestionRecord], golden: Sequence[QuestionRecord]) -> list[
 def answered(
     connection: Connection, task: Row[Any], person: Person, answers: Mapping[int, Any]
 ) -> dict[int, Any]:
-    """Write down answers to gold questions; the others."""
+    """Write down answers to gold questions, which were checked; the others."""
     ordinary = {number: answer for number, answer in answers.items() if number < FIRST}
     golden = {number: answer for number, answer in answers.items() if number >= FIRST}
     if golden:
-        names = ClassNames(agents.classes(connection, task.agent, task.base_version))
         moment = db.now()
         for number, answer in golden.items():
-            label = None if answer is SKIP else check_label(answer, names)
+            label = None if answer is SKIP else answer
             _write(connection, task.id, person, number, label=label, answered_at=moment)
     return ordinary
 

@@ -35,9 +35,14 @@ class OfClasses:
         """Write down what a class is, its colour (#rrggbb), samples (pool, row) that show it."""
         return classes.describe(self.home, agent, label, person, description, colour, examples)
 
-    def rename_class(self, agent: int, label: Label, to: Label, person: Person, why: str = "") -> AgentRecord:
-        """Give a class another name, in a version of its own. `Conflict` while an adaptation is under way."""
-        return repairing.rename(self.home, agent, label, to, person, why)
+    def rename_class(
+        self, agent: int, label: Label, to: Label, person: Person, why: str = "", meant: bool = False
+    ) -> AgentRecord:
+        """Give a class another name, in a version of its own. `Conflict` while an adaptation is under way.
+
+        `meant` says that the name is meant also where it differs from another class's only by case or the like.
+        """
+        return repairing.rename(self.home, agent, label, to, person, why, meant)
 
     def merge_classes(
         self, agent: int, into: Label, others: Sequence[Label], person: Person, why: str = ""

@@ -18,7 +18,7 @@ from cual.errors import NotAllowed, NotFound
 from cual.loop import events as loop_events
 from cual.loop.state import State
 from cual.serve.rules import adaptations, agents, audit, gold, jobs
-from cual.serve.rules.checks import check_label, needs
+from cual.serve.rules.checks import check_labels, needs
 from cual.serve.rules.records import AdaptationRecord, AnswerRecord, Person, QuestionRecord, Role
 from cual.serve.storage import events
 from cual.serve.storage import tables as db
@@ -30,19 +30,27 @@ q, loan = db.questions.c, db.loans.c
 
 
 def answer(
-    home: Home, adaptation: int, person: Person, answers: Mapping[int, Answer | Any], grace: float = 0
+    home: Home,
+    adaptation: int,
+    person: Person,
+    answers: Mapping[int, Answer | Any],
+    grace: float = 0,
+    meant: bool = False,
 ) -> AdaptationRecord:
     """Write answers down, all or none. Whoever answers last in a round sets the learner going after `grace`."""
     needs(person, Role.annotator)
     with home.database.writing() as connection:
         row = adaptations.locked(connection, adaptation)
         adaptations.check_going(row)
-        ordinary = gold.answered(connection, row, person, answers)
+        labels = _checked(home, connection, row, answers, meant)
+        ordinary = gold.answered(connection, row, person, labels)
         _write(home, connection, row, person, ordinary, grace=grace)
     return adaptations.one(home, adaptation)
 
 
-def settle(home: Home, question: int, person: Person, label: Answer | Any) -> QuestionRecord:
+def settle(
+    home: Home, question: int, person: Person, label: Answer | Any, meant: bool = False
+) -> QuestionRecord:
     """Settle a disagreement: from now on this counts, whoever was first.
 
     Whoever is a party to it leaves that to others, unless the adaptation allows it.
@@ -55,8 +63,23 @@ def settle(home: Home, question: int, person: Person, label: Answer | Any) -> Qu
         row = adaptations.locked(connection, adaptation)
         adaptations.check_going(row)
         _check_party(home, connection, row, question, person)
-        _write(home, connection, row, person, {question: label}, settle=True)
+        labels = _checked(home, connection, row, {question: label}, meant)
+        _write(home, connection, row, person, labels, settle=True)
         return records(connection, [question])[0]
+
+
+def _checked(
+    home: Home, connection: Connection, row: Row[Any], answers: Mapping[int, Any], meant: bool
+) -> dict[int, Answer]:
+    return check_labels(answers, class_names(home, connection, row), meant)
+
+
+def class_names(home: Home, connection: Connection, row: Row[Any]) -> ClassNames:
+    """Classes of the version that an adaptation builds on, and those that were named in it."""
+    names = ClassNames(agents.classes(connection, row.agent, row.base_version))
+    for label in home.states.of(connection, row.id).new_classes:
+        names = names.plus(label)
+    return names
 
 
 def _check_party(home: Home, connection: Connection, row: Row[Any], question: int, person: Person) -> None:
@@ -113,14 +136,12 @@ def _write(
     connection: Connection,
     row: Row[Any],
     person: Person,
-    answers: Mapping[int, Any],
+    labels: Mapping[int, Answer],
     settle: bool = False,
     grace: float = 0,
 ) -> None:
     """Write answers down, by question, as the events that they come to; a round without open ones is over."""
-    names = ClassNames(agents.classes(connection, row.agent, row.base_version))
-    rows = asked(connection, row.id, list(answers))
-    labels = {k: v if v is SKIP else check_label(v, names) for k, v in answers.items()}
+    rows = asked(connection, row.id, list(labels))
     state = home.states.of(connection, row.id)
     new = [
         event

@@ -13,11 +13,11 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
-from cual.data.labels import ClassNames
+from cual.data.labels import SKIP, ClassNames
 from cual.errors import BadLabels, BadOption, Conflict, SamplesMissing, UnknownClass, UnknownSample
 from cual.repair.splitting import MOST_PARTS
 from cual.serve.rules import agents, audit, jobs, repairing, sources
-from cual.serve.rules.checks import check_label, needs
+from cual.serve.rules.checks import check_label, check_labels, needs
 from cual.serve.rules.records import (
     OPERATOR,
     AgentRecord,
@@ -166,7 +166,7 @@ def answer(
     """Say what the groups of a split are, and what its doubtful samples; then the version is made."""
     needs(person, Role.admin)
     known = ClassNames(tuple(agents.one(home, agent).classes))
-    said = [check_label(name, known) for name in names]
+    said = [label for label in check_labels(dict(enumerate(names)), known).values() if label is not SKIP]
     told = {int(sample): check_label(label, known) for sample, label in answers.items()}
     with home.database.writing() as connection:
         row = _locked(connection, agent, repair)

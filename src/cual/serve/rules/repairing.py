@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from cual.agent import Agent
+from cual.data.labels import ClassNames
 from cual.errors import Conflict
 from cual.heads import JoinsClasses
 from cual.repair.classes import check_merge, check_removal
@@ -34,10 +35,13 @@ def at_once(home: Home, agent: int) -> bool:
     return isinstance(agents.load(home, agent, current).head, JoinsClasses)
 
 
-def rename(home: Home, agent: int, label: Label, to: Label, person: Person, why: str = "") -> AgentRecord:
+def rename(
+    home: Home, agent: int, label: Label, to: Label, person: Person, why: str = "", meant: bool = False
+) -> AgentRecord:
     """Give a class another name; what people are told of it, and their keys, go with it."""
     base, before = _current(home, agent, person)
-    after = before.rename_class(label, check_label(to, before.names), person.name, reason(why))
+    others = ClassNames(tuple(name for name in before.names.names if name != label))
+    after = before.rename_class(label, check_label(to, others, meant), person.name, reason(why))
     return _commit(home, agent, base, after, person, "rename class")
 
 

@@ -9,13 +9,13 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, Row
 
-from cual.data.labels import ClassNames
+from cual.data.labels import SKIP
 from cual.errors import BadOption, Conflict, NotFound
 from cual.loop.reviewing import judging, naming, withdrawing
 from cual.loop.state import State
-from cual.serve.rules import adaptations, agents, audit, views
-from cual.serve.rules.checks import check_label, needs
-from cual.serve.rules.questions import append, numbers_of
+from cual.serve.rules import adaptations, audit, views
+from cual.serve.rules.checks import check_labels, needs
+from cual.serve.rules.questions import append, class_names, numbers_of
 from cual.serve.rules.records import NamingRecord, Person, Role
 from cual.serve.rules.views import View, Views
 from cual.serve.storage import events
@@ -52,12 +52,15 @@ class OfReviews:
         """Say "confirm" or "reject" of pseudo-labels, by the row of the pool; None takes it back."""
         review(self.home, adaptation, person, verdicts, self._views.get(adaptation))
 
-    def name_classes(self, adaptation: int, person: Person, labels: Mapping[int, Any]) -> NamingRecord:
+    def name_classes(
+        self, adaptation: int, person: Person, labels: Mapping[int, Any], meant: bool = False
+    ) -> NamingRecord:
         """Say what samples are that something else is believed of, by the row of the pool.
 
         That is an answer, and charged. Where the budget has no room, the belief is rejected, the class noted.
+        `meant` is as in `answer`.
         """
-        return name_classes(self.home, adaptation, person, labels, self._views.get(adaptation))
+        return name_classes(self.home, adaptation, person, labels, self._views.get(adaptation), meant)
 
     def withdraw_classes(self, adaptation: int, person: Person, rows: Sequence[int]) -> None:
         """Take back what `name_classes` charged, while the learner has not used it."""
@@ -89,14 +92,20 @@ def review(
 
 
 def name_classes(
-    home: Home, adaptation: int, person: Person, labels: Mapping[int, Any], view: View | None
+    home: Home,
+    adaptation: int,
+    person: Person,
+    labels: Mapping[int, Any],
+    view: View | None,
+    meant: bool = False,
 ) -> NamingRecord:
     """Give samples that are believed their classes."""
     needs(person, Role.annotator)
     with home.database.writing() as connection:
         task, state = _going(home, connection, adaptation)
-        names = ClassNames(agents.classes(connection, task.agent, task.base_version))
-        given = {sample: check_label(labels[row], names) for row, sample in _samples(view, labels)}
+        names = class_names(home, connection, task)
+        wanted = {sample: labels[row] for row, sample in _samples(view, labels)}
+        given = {s: label for s, label in check_labels(wanted, names, meant).items() if label is not SKIP}
         believed = _believed(view, state, labels)
         row_of = {sample: row for row, sample in _samples(view, labels)}
         assert view is not None

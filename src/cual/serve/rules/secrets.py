@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import re
 import secrets
 from dataclasses import dataclass
 
@@ -22,6 +23,15 @@ class Visitor:
 def new_secret() -> str:
     """256 random bits, with a mark by which logs and secret scanners know them."""
     return f"cual_{secrets.token_urlsafe(32)}"
+
+
+def is_secret(text: str) -> bool:
+    """Whether a text could be a secret of ours: anything else need not be looked up or repeated.
+
+    >>> is_secret(new_secret()), is_secret('cual_"><script>'), is_secret("")
+    (True, False, False)
+    """
+    return re.fullmatch(r"cual_[A-Za-z0-9_-]{43}", text) is not None
 
 
 def hashed(secret: str) -> str:

@@ -200,7 +200,12 @@ class Workspace(
         lending.pass_on(self.home, adaptation, person, question_ids)
 
     def answer(
-        self, adaptation: int, person: Person, answers: Mapping[int, Answer], grace: float = 0
+        self,
+        adaptation: int,
+        person: Person,
+        answers: Mapping[int, Answer],
+        grace: float = 0,
+        meant: bool = False,
     ) -> AdaptationRecord:
         """Answer questions by their ids: a label, or `SKIP` for "cannot tell". All count, or none.
 
@@ -208,8 +213,10 @@ class Workspace(
         ----------
         grace
             Seconds in which the last answer of a round can still be undone before the learner goes on.
+        meant
+            Whether new names are meant that differ from known ones only by case or the like.
         """
-        return questions.answer(self.home, adaptation, person, answers, grace)
+        return questions.answer(self.home, adaptation, person, answers, grace, meant)
 
     def undo(self, adaptation: int, person: Person, reopen: bool = False) -> QuestionRecord:
         """Take back the person's last answer.
@@ -238,9 +245,9 @@ class Workspace(
     def question(self, question: int) -> QuestionRecord:
         return questions.one(self.home, question)
 
-    def settle(self, question: int, person: Person, label: Answer) -> QuestionRecord:
-        """Settle a disagreement: this label counts, whoever answered first."""
-        return questions.settle(self.home, question, person, label)
+    def settle(self, question: int, person: Person, label: Answer, meant: bool = False) -> QuestionRecord:
+        """Settle a disagreement: this label counts, whoever answered first; `meant` as in `answer`."""
+        return questions.settle(self.home, question, person, label, meant)
 
     # -- what the learner thinks -------------------------------------------------------------------------------
 

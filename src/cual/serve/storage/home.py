@@ -115,8 +115,9 @@ def unmigrated(
 ) -> Home:
     """The same, with the tables as they are."""
     folder = folder.resolve()
-    folder.mkdir(parents=True, exist_ok=True)
     identity = read_id(folder)
+    if database is None:
+        (folder / DATABASE_FILE).touch(0o600)  # where it is not there yet; SQLite would let everybody read it
     opened = Database(database or f"sqlite:///{folder / DATABASE_FILE}")
     return Home(folder, opened, identity, tuple(Path(root).resolve() for root in roots), lend_seconds)
 
@@ -135,6 +136,7 @@ def read_id(folder: Path) -> str:
         return identity
     if folder.exists() and any(not p.name.startswith(".") for p in folder.iterdir()):
         raise ForeignFile(f"{folder} holds other things and no workspace; give an empty or a new folder")
+    make_folder(folder)
     identity = uuid.uuid4().hex
     for part in PARTS:
         (folder / part).mkdir(parents=True, exist_ok=True)
@@ -146,6 +148,13 @@ def write_id(folder: Path, identity: str) -> None:
     """Say that a folder is a workspace, and which."""
     text = json.dumps({"cual": "workspace", "format": FORMAT, "id": identity}, indent=1)
     write_bytes(folder / SETTINGS, text.encode() + b"\n")
+
+
+def make_folder(folder: Path) -> None:
+    """The folder of a new workspace: only its owner comes in, until they let others."""
+    folder.mkdir(0o700, parents=True, exist_ok=True)
+    with contextlib.suppress(PermissionError):  # somebody else's, who let us write into it
+        folder.chmod(0o700)
 
 
 def empty_uploads(home: Home) -> None:

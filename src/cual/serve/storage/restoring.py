@@ -28,7 +28,7 @@ from cual.serve.storage import tables as db
 from cual.serve.storage.backup import ALLOWED, FORMAT, LEFT_OUT, MANIFEST, MOST_NAMED, UNREADABLE, check_sums
 from cual.serve.storage.database import Database
 from cual.serve.storage.holdings import as_it_is
-from cual.serve.storage.home import DATABASE_FILE, PARTS, SETTINGS, Home, unmigrated, write_id
+from cual.serve.storage.home import DATABASE_FILE, PARTS, SETTINGS, Home, make_folder, unmigrated, write_id
 from cual.types import Row
 
 MOST_BYTES = 2**40
@@ -78,6 +78,7 @@ def restore(
         shutil.rmtree(staging, ignore_errors=True)  # of one that was killed
         with zipfile.ZipFile(path) as packed:
             schema, members = _checked(path, packed, limits)
+            make_folder(folder)
             for part in PARTS:
                 (staging / part).mkdir(parents=True)
             _unpack_all(packed, members, staging)

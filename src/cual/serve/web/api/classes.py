@@ -56,6 +56,8 @@ class NewName(Body):
     label: LabelIn
     to: LabelIn
     why: Reason = ""
+    meant: StrictBool = False
+    """Whether the name is meant also where it differs from another class's only by case or the like."""
 
 
 class Merging(Body):
@@ -122,7 +124,7 @@ def describe_class(person: Admin, workspace: InWorkspace, id: Id, body: Descript
 @router.post("/classes/rename", responses=problems(404, 409))
 def rename_class(person: Admin, workspace: InWorkspace, id: Id, body: NewName) -> AgentRecord:
     """Give a class another name, in a version of its own. Refused while an adaptation is under way."""
-    return workspace.rename_class(id, body.label, body.to, person, body.why)
+    return workspace.rename_class(id, body.label, body.to, person, body.why, body.meant)
 
 
 @router.post("/classes/merge", response_model=AgentRecord, responses=_AT_ONCE_OR_BEGUN)

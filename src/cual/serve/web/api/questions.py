@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import Field, StrictInt
+from pydantic import Field, StrictBool, StrictInt
 
 from cual.data.labels import SKIP
 from cual.data.plain import Value
@@ -42,11 +42,14 @@ class Answers(Body):
     """Labels by the question's id; null for "cannot tell"."""
     grace: Annotated[float, Field(ge=0, le=60, allow_inf_nan=False)] = 0
     """Seconds that the learner waits after the last answer of a round, so that it can still be undone."""
+    meant: StrictBool = False
+    """Whether new names are meant that differ from known ones only by case or form; else they are refused."""
 
 
 class Settle(Body):
     question: Key
     label: LabelIn | None
+    meant: StrictBool = False
 
 
 class Reviews(Body):
@@ -57,6 +60,7 @@ class Reviews(Body):
 class Classes(Body):
     classes: Annotated[dict[NumberKey, LabelIn], Field(max_length=1000)]
     """What samples are, by their rows in the pool."""
+    meant: StrictBool = False
 
 
 class Withdrawn(Body):
@@ -113,7 +117,7 @@ def give_back(person: Annotator, workspace: InWorkspace, id: Id, given: GiveBack
 def answer(person: Annotator, workspace: InWorkspace, id: Id, body: Answers) -> AdaptationRecord:
     """Answer questions, all or none of them. Saying the same again changes nothing; saying else corrects."""
     given = {int(key): SKIP if label is None else label for key, label in body.answers.items()}
-    return workspace.answer(id, person, given, grace=body.grace)
+    return workspace.answer(id, person, given, body.grace, body.meant)
 
 
 @router.post("/undo", responses=problems(404, 409))
@@ -140,7 +144,7 @@ def settle(person: Annotator, workspace: InWorkspace, id: Id, body: Settle) -> Q
     """Settle a disagreement: from now on this label counts."""
     if workspace.question(body.question).adaptation != id:
         raise NotFound(f"adaptation {id} has no question {body.question}")
-    settled = workspace.settle(body.question, person, SKIP if body.label is None else body.label)
+    settled = workspace.settle(body.question, person, SKIP if body.label is None else body.label, body.meant)
     return workspace.with_columns([settled])[0]
 
 
@@ -170,7 +174,9 @@ def review(person: Annotator, workspace: InWorkspace, id: Id, body: Reviews) -> 
 @router.post("/classes", responses=problems(404, 409))
 def name_classes(person: Annotator, workspace: InWorkspace, id: Id, body: Classes) -> NamingRecord:
     """Say what samples are that something else is believed of: answers, charged while the budget has room."""
-    return workspace.name_classes(id, person, {int(row): label for row, label in body.classes.items()})
+    return workspace.name_classes(
+        id, person, {int(row): label for row, label in body.classes.items()}, body.meant
+    )
 
 
 @router.post("/classes/withdraw", status_code=204, responses=problems(404, 409))

@@ -10,16 +10,17 @@ from pydantic import Field, StrictStr
 from cual.errors import NotAllowed
 from cual.serve.rules.accounts import AT_MOST, Accounts
 from cual.serve.rules.records import Role
-from cual.serve.rules.secrets import Visitor
+from cual.serve.rules.secrets import Visitor, is_secret
 from cual.serve.rules.sentences import said
 from cual.serve.web.api.common import Body, Reader, problems
-from cual.serve.web.page.sign_in import going_on, sign_in_page
+from cual.serve.web.page.sign_in import sign_in_page
 from cual.serve.web.security.attempts import Attempts
 from cual.serve.web.security.middleware import CLIENT, too_many
 from cual.serve.web.security.visitors import csrf_of, person_of, session_of
 from cual.serve.web.settings import Settings
 
 router = APIRouter(tags=["sessions"])
+_LONGEST_TOKEN = 500  # characters; a whole address may be pasted
 
 
 @dataclass(frozen=True)
@@ -34,20 +35,21 @@ class Me:
 
 
 class SignIn(Body):
-    token: Annotated[StrictStr, Field(min_length=1, max_length=500)]
+    token: Annotated[StrictStr, Field(min_length=1, max_length=_LONGEST_TOKEN)]
 
 
 @router.get("/sign-in", include_in_schema=False)
 def sign_in_by_link(request: Request, token: str = "") -> Response:
-    """Exchange the one-time token of an address for a session."""
-    if not token:
-        return sign_in_page(request)
-    return _come_in(request, token)
+    """The form; of an address that somebody was given, with its token in it.
+
+    Nothing is looked up and nothing is used up: chats, mail filters and browsers open addresses on their own.
+    """
+    return sign_in_page(request, token=token if is_secret(token) else "")
 
 
 @router.post("/sign-in", include_in_schema=False)
-def sign_in_by_form(request: Request, token: Annotated[str, Form(max_length=500)] = "") -> Response:
-    """The same, for people who paste it."""
+def sign_in_by_form(request: Request, token: Annotated[str, Form(max_length=_LONGEST_TOKEN)] = "") -> Response:
+    """Exchange the one-time token of an address for a session: the button was pressed, or it was pasted."""
     return _come_in(request, token.strip().rpartition("token=")[2])
 
 
@@ -90,11 +92,7 @@ def _come_in(request: Request, token: str) -> Response:
     if isinstance(visitor, Response):
         wait = {"Retry-After": visitor.headers["Retry-After"]}
         return sign_in_page(request, said("Too many attempts. Try again in a minute."), 429, wait)
-    if request.headers.get("sec-fetch-site") == "cross-site":
-        # After a link in a mail a browser shows no strict cookie where it is redirected, only where we send it.
-        response: Response = going_on(request)
-    else:
-        response = RedirectResponse("/", 303)
+    response = RedirectResponse("/", 303)
     _set_cookies(request, response, *visitor)
     return response
 
@@ -102,13 +100,12 @@ def _come_in(request: Request, token: str) -> Response:
 def _exchange(request: Request, token: str) -> tuple[Visitor, str] | Response:
     attempts: Attempts = request.app.state.attempts
     accounts: Accounts = request.app.state.accounts
-    wait = attempts.wait(request.scope[CLIENT])
-    if wait:
-        return too_many(wait)
     try:
         return accounts.sign_in(token)
     except NotAllowed:
-        attempts.failed(request.scope[CLIENT])
+        wait = attempts.failed(request.scope[CLIENT], token)
+        if wait:
+            return too_many(wait)
         raise
 
 

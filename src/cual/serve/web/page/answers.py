@@ -153,9 +153,9 @@ class Answers:
             and (own or person.name not in latest_answers(self._questions[k]))
         ]
         for question in disputed:
-            workspace.settle(question, person, label)
+            workspace.settle(question, person, label, meant=True)
         corrected = {k: label for k in ids if k not in disputed}
-        return workspace.answer(id, person, corrected) if corrected else workspace.adaptation(id)
+        return workspace.answer(id, person, corrected, meant=True) if corrected else workspace.adaptation(id)
 
 
 def answer_tile(q: QuestionRecord, number: int, total: int, me: Person) -> Tile:

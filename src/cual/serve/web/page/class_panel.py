@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from nicegui.element import Element
 from nicegui.events import GenericEventArguments
 
-from cual.data.labels import ClassNames, read_label
+from cual.data.labels import ClassNames, alike, read_label, tidy
 from cual.serve.rules.finding import Match, find
 from cual.serve.rules.records import ClassRecord, Person
 from cual.serve.web.page.board import Act, Keys, Search
@@ -132,11 +132,15 @@ class ClassPanel:
     def propose(self, name: str) -> None:
         """Show the names that are nearest to one that no class has, and offer to make it a new class."""
         near = find(name, self._offered, self._recent)[:NEAREST]
+        same = alike(tidy(name), ClassNames(tuple(self._labels)))
+        near = sorted(near, key=lambda match: match.label != same)
         self._proposal.clear()
         self._proposal.set_visibility(True)
         self._list.set_visibility(False)
         with self._proposal:
             known = tr("Is it one of these?") if near else tr("No name is like it.")
+            if same is not None:
+                known = tr("Did you mean “{known}”? It differs only in case or form.", known=same)
             El(
                 "p",
                 tr("There is no class “{name}” yet. {known}", name=name, known=known),
@@ -145,7 +149,7 @@ class ClassPanel:
                 data_proposal_text="",
             )
             for place, match in enumerate(near):
-                self._choice(match, first=place == 0 and match.typo)
+                self._choice(match, first=place == 0 and (match.typo or match.label == same))
             new = button("", "wrap", data_create="now", data_name=name, data_first=None if near else "")
             with new:
                 El("span", tr("Create new class “{name}”", name=name))

@@ -155,7 +155,7 @@ class Disputes:
 
     def _write(self, person: Person, labels: Mapping[int, Label | Skip]) -> None:
         for question, label in labels.items():
-            self._viewer.workspace.settle(question, person, label)
+            self._viewer.workspace.settle(question, person, label, meant=True)
 
 
 def _said(q: QuestionRecord) -> dict[str, Label | None]:

@@ -150,7 +150,7 @@ class Judging:
         label = self._classes.chosen(act)
         if label is None:
             return tr("Nothing is selected.")
-        told = await asked(workspace.name_classes, id, person, dict.fromkeys(rows, label))
+        told = await asked(workspace.name_classes, id, person, dict.fromkeys(rows, label), meant=True)
         self._classes.used(label)
         return naming_words(told, str(label))
 
@@ -165,7 +165,7 @@ class Judging:
             await asked(workspace.withdraw_classes, id, person, named)
         renamed = {row: instead for row, (verdict, instead) in before.items() if verdict == "correct"}
         if renamed:
-            await asked(workspace.name_classes, id, person, renamed)
+            await asked(workspace.name_classes, id, person, renamed, meant=True)
         verdicts = {row: verdict for row, (verdict, _) in before.items() if verdict != "correct"}
         await asked(workspace.review, id, person, {r: v for r, v in verdicts.items() if r not in named})
         return trn("Undone: {n}.", "Undone: {n}.", len(before)), list(before)

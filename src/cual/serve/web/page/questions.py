@@ -269,7 +269,7 @@ class QuestionDesk:
 
     async def _answer(self, answers: Mapping[int, Label | Skip], words: str) -> None:
         ids = list(answers)
-        record = await asked(self._workspace.answer, self._record.id, self.person, answers, GRACE)
+        record = await asked(self._workspace.answer, self._record.id, self.person, answers, GRACE, meant=True)
         self._board.remove(ids)
         self._together.append(len(ids))
         self._say(

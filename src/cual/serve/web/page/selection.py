@@ -164,7 +164,7 @@ class _Judging(Judging):
         answers: dict[int, Label] = {
             self._rows[row]["question"]: self._rows[row]["label"] if label is None else label for row in rows
         }
-        await asked(self._viewer.workspace.answer, self._page.record.id, person, answers, GRACE)
+        await asked(self._viewer.workspace.answer, self._page.record.id, person, answers, GRACE, meant=True)
         if label is not None:
             self._classes.used(label)
         return trn("{n} question answered. ⌫ undoes.", "{n} questions answered. ⌫ undoes.", len(rows))

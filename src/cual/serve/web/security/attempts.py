@@ -1,25 +1,32 @@
-"""How often somebody may try to sign in and fail: per address and altogether. Kept in memory only."""
+"""How many tokens that are not good somebody may try: per address and altogether. Kept in memory only.
 
-import ipaddress
+A secret has 256 random bits, which nobody guesses however often they try. So whoever has a good one is let in
+whatever others do, and this is not asked; and a program that goes on sending its old token makes one attempt.
+"""
+
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable
 
+from cual.serve.rules.secrets import hashed
+from cual.serve.web.security.addresses import network_of
+
 WINDOW = 60.0
-"""Seconds that a failure is remembered."""
+"""Seconds that an attempt is remembered."""
 PER_ADDRESS, ALTOGETHER = 10, 200
 _MOST_ADDRESSES = 10_000
 
 
 class Attempts:
-    """Failures of the last minute. Successes are not counted: nobody is locked out by signing in often.
+    """Tokens of the last minute that were not good, each counted once for each address that it came from.
 
-    >>> now = iter([0.0, 1.0, 2.0, 3.0, 70.0])
+    >>> now = iter([0.0, 1.0, 2.0, 3.0, 4.0, 70.0])
     >>> attempts = Attempts(per_address=2, clock=lambda: next(now))
-    >>> attempts.failed("10.0.0.1"); attempts.failed("10.0.0.1")
-    >>> attempts.wait("10.0.0.1"), attempts.wait("10.0.0.2"), attempts.wait("10.0.0.1")
-    (58.0, 0.0, 0.0)
+    >>> [attempts.failed("10.0.0.1", secret) for secret in ("old", "old", "other", "third")]
+    [0.0, 0.0, 0.0, 57.0]
+    >>> attempts.failed("10.0.0.2", "third"), attempts.failed("10.0.0.1", "third")
+    (0.0, 0.0)
     """
 
     def __init__(
@@ -29,43 +36,40 @@ class Attempts:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock, self._lock = clock, threading.Lock()
-        self._all: deque[float] = deque(maxlen=altogether)
-        self._per_address = per_address
-        self._of: OrderedDict[str, deque[float]] = OrderedDict()
+        self._per_address, self._altogether = per_address, altogether
+        self._all: OrderedDict[str, float] = OrderedDict()
+        self._of: OrderedDict[str, OrderedDict[str, float]] = OrderedDict()
 
-    def failed(self, address: str) -> None:
-        """Write down a failure."""
-        key = _neighbourhood(address)
+    def failed(self, address: str, secret: str) -> float:
+        """Write down a token that is not good: seconds until another may be tried from there; 0 if now."""
+        network, mark = network_of(address), hashed(secret)
         with self._lock:
             now = self._clock()
-            self._all.append(now)
-            self._of.setdefault(key, deque(maxlen=self._per_address)).append(now)
-            self._of.move_to_end(key)
+            mine = self._of.setdefault(network, OrderedDict())
+            self._of.move_to_end(network)
+            _forget(mine, now)
+            _forget(self._all, now)
+            if mark in mine:
+                return 0.0
+            wait = max(_wait(mine, self._per_address, now), _wait(self._all, self._altogether, now))
+            if not wait:
+                mine[mark] = now
+                self._all[f"{network} {mark}"] = now
             while len(self._of) > _MOST_ADDRESSES:
                 self._of.popitem(last=False)
+            return wait
 
-    def wait(self, address: str) -> float:
-        """Seconds until this address may try again; 0 if it may now."""
+    def clear(self) -> None:
+        """Forget all."""
         with self._lock:
-            now = self._clock()
-            counts = (self._all, self._of.get(_neighbourhood(address)))
-            return max((_left(failures, now) for failures in counts if failures is not None), default=0.0)
+            self._all.clear()
+            self._of.clear()
 
 
-def _left(failures: deque[float], now: float) -> float:
-    if len(failures) < (failures.maxlen or 0):
-        return 0.0
-    return max(0.0, failures[0] + WINDOW - now)
+def _forget(attempts: OrderedDict[str, float], now: float) -> None:
+    while attempts and next(iter(attempts.values())) + WINDOW <= now:
+        attempts.popitem(last=False)
 
 
-def _neighbourhood(address: str) -> str:
-    """An IPv6 user owns a whole /64: all of it counts as one.
-
-    >>> _neighbourhood("2001:db8::1") == _neighbourhood("2001:db8::2"), _neighbourhood("10.0.0.1")
-    (True, '10.0.0.1')
-    """
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return address[:64]
-    return str(ipaddress.ip_network((parsed, 64), strict=False)) if parsed.version == 6 else str(parsed)
+def _wait(attempts: OrderedDict[str, float], most: int, now: float) -> float:
+    return 0.0 if len(attempts) < most else next(iter(attempts.values())) + WINDOW - now

@@ -5,7 +5,6 @@ never finish it would be counted by nobody.
 """
 
 import asyncio
-import ipaddress
 import logging
 import socket
 import ssl
@@ -15,6 +14,7 @@ from http import HTTPStatus
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from cual.serve.web.security.addresses import network_of
 from cual.serve.web.security.http_limits import ConnectionLimits, LimitedHttp, Pace, refusal
 
 log = logging.getLogger(__name__)
@@ -193,17 +193,3 @@ class Listener:
                 except Exception:  # of one connection; the others are still to be watched
                     log.exception("a connection could not be checked")
                     connection.end()
-
-
-def network_of(host: str) -> str:
-    """What counts as one address: of IPv6 everybody has 2**64.
-
-    >>> network_of("203.0.113.5"), network_of("::ffff:203.0.113.5")
-    ('203.0.113.5', '203.0.113.5')
-    >>> network_of("2001:db8::5"), network_of("::1")
-    ('2001:db8::/64', '::1')
-    """
-    address = ipaddress.ip_address(host.partition("%")[0])
-    if isinstance(address, ipaddress.IPv4Address) or address.is_loopback:
-        return str(address)
-    return str(address.ipv4_mapped or ipaddress.IPv6Network((address, 64), strict=False))

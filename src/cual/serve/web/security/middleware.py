@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cual.serve.rules.accounts import Accounts
 from cual.serve.rules.secrets import Visitor
+from cual.serve.web.security.addresses import plain
 from cual.serve.web.security.attempts import Attempts
 from cual.serve.web.security.visitors import VISITOR
 from cual.serve.web.settings import Settings
@@ -28,7 +29,8 @@ CLIENT = "cual.client"
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 WATCHED = frozenset({"/health", "/live"})
 """Where nobody needs to be known, and nobody is looked up: they answer also while the database does not."""
-_OPEN = frozenset({"/sign-in", "/api/sign-in", "/metrics", "/favicon.ico"}) | WATCHED
+_DOOR = "/sign-in"
+_OPEN = frozenset({_DOOR, "/api/sign-in", "/metrics", "/favicon.ico"}) | WATCHED
 _SOCKET, _FRAMEWORK = "/_nicegui_ws/", "/_nicegui/"
 _CHECK_SOCKET_EVERY = 5.0
 
@@ -101,11 +103,9 @@ class Gate:
             visitor = self._accounts.known("token", secret)
             visitor = visitor or await run_in_threadpool(self._accounts.by_token, secret)
         if visitor is None:
-            # Only who is wrong is made to wait: a program with an old token must not lock out its neighbours.
-            wait = self._attempts.wait(scope[CLIENT])
+            wait = self._attempts.failed(scope[CLIENT], authorization)
             if wait:
                 return too_many(wait)
-            self._attempts.failed(scope[CLIENT])
             return _sign_in_first("this token is not known, has expired or was revoked")
         return visitor
 
@@ -124,7 +124,7 @@ class Gate:
         if path.startswith(_FRAMEWORK) and scope["type"] == "http" and scope["method"] in ("GET", "HEAD"):
             return None
         if "text/html" in headers.get("accept", "") and not path.startswith("/api/"):
-            return RedirectResponse("/sign-in", 303)
+            return RedirectResponse(_DOOR, 303)
         return _sign_in_first("sign in, or send a token: Authorization: Bearer …")
 
     def _forged(self, scope: Scope, headers: Headers, visitor: Visitor | None) -> Response | None:
@@ -143,8 +143,10 @@ class Gate:
             return refusal(403, "ForeignOrigin", "this comes from another site") if foreign else None
         if not ours:
             return refusal(403, "ForeignOrigin", "a change made with a cookie needs an Origin header")
-        if socket or path.startswith((_SOCKET, _FRAMEWORK)):
-            return None  # the framework sends no header of ours; SameSite and Origin keep others out
+        if socket or path == _DOOR or path.startswith((_SOCKET, _FRAMEWORK)):
+            return (
+                None  # the framework, and a form, send no header of ours; SameSite and Origin keep others out
+            )
         if not hmac.compare_digest(headers.get("x-csrf-token", "").encode(), (visitor.csrf or "").encode()):
             return refusal(403, "BadCsrfToken", "a change made with a cookie needs the header X-CSRF-Token")
         return None
@@ -171,11 +173,11 @@ class Gate:
     def _client(self, scope: Scope) -> str:
         """The address of whoever asks; behind a proxy, what the proxy wrote last."""
         peer = scope.get("client")
-        direct = str(peer[0]) if peer else "?"
+        direct = plain(str(peer[0])) if peer else "?"
         if self._settings.proxy is None:
             return direct
         header = Headers(scope=scope).getlist("x-forwarded-for")
-        return (header[-1].split(",")[-1].strip() or direct)[:64] if header else direct
+        return plain(header[-1].split(",")[-1].strip() or direct) if header else direct
 
 
 class BodyLimit:
