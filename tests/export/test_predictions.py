@@ -8,7 +8,7 @@ import pytest
 
 from commands import cual
 from cual import Agent
-from cual.cli.reading import read_answers
+from cual.cli.answers import read_answers
 
 NAMES = ['=HYPERLINK("http://evil.example","cat")', "+1", "-1+2", "@SUM(A1)", "'tis", "＝1", "\t=1"]
 

@@ -71,6 +71,7 @@ def open_home(
     home = unmigrated(folder, database, roots, lend_seconds)
     try:
         belonging.check(home.folder, home.id, home.database, new)
+        make_private(home.database)
         migrate(home.database)
         belonging.claim(home.folder, home.id, home.database)
     except BaseException:
@@ -116,8 +117,6 @@ def unmigrated(
     """The same, with the tables as they are."""
     folder = folder.resolve()
     identity = read_id(folder)
-    if database is None:
-        (folder / DATABASE_FILE).touch(0o600)  # where it is not there yet; SQLite would let everybody read it
     opened = Database(database or f"sqlite:///{folder / DATABASE_FILE}")
     return Home(folder, opened, identity, tuple(Path(root).resolve() for root in roots), lend_seconds)
 
@@ -155,6 +154,12 @@ def make_folder(folder: Path) -> None:
     folder.mkdir(0o700, parents=True, exist_ok=True)
     with contextlib.suppress(PermissionError):  # somebody else's, who let us write into it
         folder.chmod(0o700)
+
+
+def make_private(database: Database) -> None:
+    """Make the file of an SQLite database that is not there yet: SQLite itself would let everybody read it."""
+    if not belonging.there(database):
+        Path(database.url.database or "").touch(0o600)
 
 
 def empty_uploads(home: Home) -> None:

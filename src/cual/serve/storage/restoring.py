@@ -28,7 +28,16 @@ from cual.serve.storage import tables as db
 from cual.serve.storage.backup import ALLOWED, FORMAT, LEFT_OUT, MANIFEST, MOST_NAMED, UNREADABLE, check_sums
 from cual.serve.storage.database import Database
 from cual.serve.storage.holdings import as_it_is
-from cual.serve.storage.home import DATABASE_FILE, PARTS, SETTINGS, Home, make_folder, unmigrated, write_id
+from cual.serve.storage.home import (
+    DATABASE_FILE,
+    PARTS,
+    SETTINGS,
+    Home,
+    make_folder,
+    make_private,
+    unmigrated,
+    write_id,
+)
 from cual.types import Row
 
 MOST_BYTES = 2**40
@@ -120,6 +129,7 @@ def _put_in_place(staging: Path, folder: Path) -> None:
 def _emptied_after_errors(database: Database) -> Generator[None]:
     """Leave a database as empty as it was found, unless all goes well."""
     new, cleared = not belonging.there(database), False
+    make_private(database)
     try:
         _clear(database)
         cleared = True
