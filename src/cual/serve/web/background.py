@@ -25,11 +25,19 @@ class Background:
         self.name = name
         self._run, self._ending, self._first_pause = run, ending, pause
         self._fails = False
-        # not waited for at the end of the process: it may be the one that never comes to an end
-        self._thread = threading.Thread(target=self._keep, name=name, daemon=True)
+        self._thread = self._made()
 
     def start(self) -> None:
+        """Begin, or go on where it has begun already."""
+        if self._thread.is_alive():
+            return
+        if self._thread.ident is not None:  # of an earlier life
+            self._thread = self._made()
         self._thread.start()
+
+    def _made(self) -> threading.Thread:
+        """Not waited for at the end of the process: it may be the one that never comes to an end."""
+        return threading.Thread(target=self._keep, name=self.name, daemon=True)
 
     def join(self, seconds: float | None = None) -> None:
         if self._thread.ident is not None:
