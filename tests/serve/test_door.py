@@ -245,6 +245,7 @@ def test_a_workspace_that_somebody_shares_stays_shared(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("careless")
+@pytest.mark.attacks
 def test_where_there_is_no_terminal_the_address_is_not_printed(tmp_path: Path) -> None:
     """A journal keeps what a service prints, and many may read it."""
     folder = tmp_path / "workspace"
@@ -266,6 +267,7 @@ def test_where_there_is_no_terminal_the_address_is_not_printed(tmp_path: Path) -
     assert not file.exists(), "it is of no use any more"
 
 
+@pytest.mark.attacks
 def test_on_a_terminal_the_address_is_printed(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     command = [*CUAL, "serve", str(tmp_path / "workspace")]

@@ -86,7 +86,9 @@ def check(case: Any, here: Site, role: Role | None) -> None:
         value = case.path_parameters.get(name)
         if isinstance(value, int) and value % 2:
             case.path_parameters[name] = value % most + 1
-    checks = [CHECKS.get_one(name) for name in WANTED]
+    # That it is not ready is an answer, too: Schemathesis starts and ends the app around its requests.
+    wanted = WANTED[1:] if case.path == "/health" else WANTED
+    checks = [CHECKS.get_one(name) for name in wanted]
     case.call_and_validate(headers=headers, checks=checks)
 
 
@@ -97,6 +99,7 @@ def test_few_requests(here: Site) -> None:
 OTHERS = [Role.annotator, Role.reader, None]
 
 
+@pytest.mark.attacks
 @pytest.mark.parametrize("role", OTHERS)
 def test_few_requests_of_others(here: Site, role: Role | None) -> None:
     assert problems(here, 1, repeatable=True, role=role) == []

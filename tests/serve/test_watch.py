@@ -241,6 +241,7 @@ def test_texts_are_sent_with_the_client_and_the_folder(encoding: Watched, tmp_pa
 # -- stops and kills -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.attacks
 def test_a_watcher_that_is_killed_goes_on_and_one_that_is_stopped_ends_cleanly(watched: Watched) -> None:
     agent, X = watched.service.agent, np.random.default_rng(2).normal(size=(2000, 16)).astype(np.float32)
     table = watched.folder / "log.csv"

@@ -12,7 +12,7 @@ from torch import Tensor
 from cual import options as check
 from cual import storage
 from cual.data.ahead import read_ahead
-from cual.data.frames import index_of
+from cual.data.frames import index_of, values_of
 from cual.data.ids import Ids, check_ids
 from cual.data.table import Table, check_rows
 from cual.errors import BadFeatures, EmptyPool
@@ -306,7 +306,7 @@ def _as_2d(X: Any, what: str) -> ArrayLike:
 
 def _as_array(X: Any, what: str) -> AnyArray:
     try:
-        return np.asarray(X)
+        return values_of(X)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise BadFeatures(
             f"{what} is no table of numbers: rows of different lengths, or odd ones ({error})"

@@ -67,6 +67,7 @@ class Query:
 class Adaptation:
     """Ask, be told, believe, and end in the next agent. Made by `Agent.adapt` and by `load`.
 
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> old, new = rng.normal(0, 1, (60, 8)), rng.normal(5, 1, (30, 8))
     >>> from cual import Agent

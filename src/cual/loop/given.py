@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from cual.data.frames import index_of
 from cual.data.labels import SKIP, Answer, ClassNames
 from cual.errors import BadLabels, BadOption, UnknownSample
 from cual.types import Label
@@ -49,6 +50,9 @@ def plain_answers(answers: Any, names: ClassNames) -> dict[Label, Answer]:
 
 
 def _by_sample(answers: Any) -> Mapping[Any, Any]:
+    index = index_of(answers)
+    if index is not None:  # a Series; its to_dict would keep one of two that have the same id
+        answers = dict(zip(index.tolist(), answers.tolist(), strict=True))
     if not isinstance(answers, Mapping):
         raise BadLabels(f"labels come by the id of each sample, {{id: label}}, not as {answers!r:.200}")
     return cast("Mapping[Any, Any]", answers)
