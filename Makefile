@@ -14,7 +14,7 @@ install = { apt="$$(test $$(id -u) = 0 || echo sudo) apt-get"; \
 	$$apt update -qq && DEBIAN_FRONTEND=noninteractive $$apt install -y -qq --no-install-recommends $(1) >/dev/null; }
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve-demo test test-attacks test-page test-postgres test-ray test-label-studio test-slow mutants fuzz check texts bench lock audit sbom wheel clean distclean
+.PHONY: help demo serve-demo test test-more test-attacks test-page test-postgres test-ray test-label-studio test-slow mutants fuzz check texts bench lock audit sbom wheel clean distclean
 
 help:  ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,10 @@ serve-demo: $(INSTALLED)  ## open the labelling page on handwritten digits
 
 test: $(INSTALLED)  ## run the tests and the examples in docstrings, two at a time
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+test-more: $(INSTALLED)  ## longer checks: odd input, earlier releases, kernels, fuzzing, exports
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal \
+		-m "more and not slow and not attacks and not page and not postgres and not label_studio and not ray"
 
 test-attacks: $(INSTALLED)  ## real processes under attack, under load and killed; a short day in production
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "attacks and not postgres and not slow"

@@ -19,6 +19,8 @@ from cual.methods import methods
 from cual.registry import options_of
 from worlds import World
 
+pytestmark = pytest.mark.more
+
 METHODS = ("cual", "cual-plus", "er-entropy", "pseudo-er-margin", "ccic", "incdfm", "only-al", "oracle-ridge")
 SCALES = (0.0, 1e-14, 1e-6, 1.0, 1e6, 1e14)
 numbers = st.sampled_from([0.0, -0.0, 1.0, -1.0, 2.0, 0.5, 1e-7]) | st.floats(-9, 9, width=32)

@@ -16,6 +16,8 @@ from cual.errors import BadFeatures, BadLabels, BadOption, CualError, UnknownQue
 from odd import THINGS, anything, things
 from worlds import SMALL, make_world
 
+pytestmark = pytest.mark.more
+
 WORLD = make_world()
 PAIR = WORLD.X[:2]
 Door = Callable[[Any], object]

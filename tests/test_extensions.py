@@ -17,6 +17,8 @@ import cual
 from cual import Agent
 from worlds import World, without_sums
 
+pytestmark = pytest.mark.more
+
 ROOT = Path(__file__).parents[1]
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 SRC = Path(cual.__file__).parents[1]

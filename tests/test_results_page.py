@@ -14,6 +14,8 @@ from cual.data.files import read
 from cual.data.folder import FeaturesWriter
 from cual.datasets import datasets
 
+pytestmark = pytest.mark.more
+
 ROOT = Path(__file__).parents[1]
 RESULTS = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
 SCRIPT = (ROOT / "benchmarks" / "features.sh").read_text(encoding="utf-8")

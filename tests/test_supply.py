@@ -21,6 +21,8 @@ from packaging.version import Version
 from cual.encoders.efficientnet import PACKAGE
 from cual.encoders.hugging_face import MINILM_PACKAGE
 
+pytestmark = pytest.mark.more
+
 ROOT = Path(__file__).parents[1]
 LOCKS = sorted((ROOT / "locks").glob("*.txt"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

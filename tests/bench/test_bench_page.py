@@ -18,6 +18,8 @@ from cual.cli import app
 from cual.datasets import datasets
 from cual.encoders import encoders
 
+pytestmark = pytest.mark.more
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "bench.md").read_text(encoding="utf-8")
 RESULTS = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")

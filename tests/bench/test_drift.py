@@ -25,6 +25,8 @@ from cual.data.files import read, write
 from cual.data.table import Table
 from cual.errors import BadFile, BadLabels, BadOption, TooFewSamples
 
+pytestmark = pytest.mark.more
+
 LOOKS = ("photo", "art", "sketch")
 COLUMNS = {
     "look", "frozen_accuracy", "accuracy_before", "first_look_accuracy", "first_look_frozen_accuracy",

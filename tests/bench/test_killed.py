@@ -16,6 +16,8 @@ from cual.bench.jobs import StreamsFailed, run
 from cual.types import Row
 from processes import alive, children
 
+pytestmark = pytest.mark.more
+
 SLOW = {"head": {"hidden": 256, "epochs": 40}}
 """So that a task takes long enough to be killed in the middle of a stream."""
 

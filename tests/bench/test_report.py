@@ -12,6 +12,8 @@ from cual.bench.settings import DIGITS, Setting
 from cual.errors import BadFile
 from cual.methods import methods
 
+pytestmark = pytest.mark.more
+
 
 class Links(HTMLParser):
     """Everything a browser would load or follow, and whether tags are balanced."""

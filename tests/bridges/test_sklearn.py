@@ -26,6 +26,8 @@ from cual.errors import BadFeatures, BadOption
 from cual.methods import methods
 from worlds import World
 
+pytestmark = pytest.mark.more
+
 CHECKS = """
 import json, torch
 from sklearn.utils.estimator_checks import check_estimator

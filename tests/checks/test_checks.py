@@ -28,6 +28,8 @@ from cual.methods import methods
 from cual.pseudo_labels import MostNovel
 from cual.uncertainty import KNN
 
+pytestmark = pytest.mark.more
+
 PAGE = Path(__file__).parents[2] / "docs" / "checks.md"
 breaks = Breaks()
 

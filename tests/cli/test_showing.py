@@ -20,6 +20,8 @@ from cual.cli.options import Named
 from cual.data.folder import FeaturesWriter
 from worlds import World
 
+pytestmark = pytest.mark.more
+
 
 def adapt(desk: Any, *more: object) -> tuple[object, ...]:
     named = ("--text", "message", "--id", "key") if desk.pool.suffix else ()

@@ -13,6 +13,8 @@ from rich.console import Console
 from cual.cli.terminal_images import MOST_COLUMNS, MOST_ROWS, blocks, cells, iterm, kitty, sixel, way_of
 from cual.errors import BadOption
 
+pytestmark = pytest.mark.more
+
 
 @pytest.fixture
 def image() -> Image.Image:

@@ -22,6 +22,8 @@ from cual.methods import methods
 from cual.uncertainty import FRE
 from worlds import World
 
+pytestmark = pytest.mark.more
+
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 

@@ -10,6 +10,8 @@ from cual.encoders.resnet import ResNet50
 from cual.encoders.vit import DEPTH, BlockFeatures, ViTS16
 from cual.errors import BadFile, BadOption, DamagedFile
 
+pytestmark = pytest.mark.more
+
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
 

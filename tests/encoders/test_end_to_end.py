@@ -11,6 +11,8 @@ from cual.cli import app
 from cual.data.files import read, write
 from cual.data.table import Table
 
+pytestmark = pytest.mark.more
+
 IMAGES = Path(__file__).parents[3] / "shared" / "data" / "eurosat-images"
 
 

@@ -13,6 +13,8 @@ from cual.learners.prototypes.neighbours import Nearest, Neighbours
 from cual.uncertainty import FRE, ClassSubspace, stacked
 from cual.uncertainty.stacked import StackedSubspaces
 
+pytestmark = pytest.mark.more
+
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 WIDTH = 72
 

@@ -13,6 +13,8 @@ from cual import Adaptation, Agent
 from cual.data.folder import FeaturesFolder, FeaturesWriter
 from cual.data.pool import Pool
 
+pytestmark = pytest.mark.more
+
 OLD, NEW, WIDTH = 4, 2, 24
 TRUTH = np.random.default_rng(1).permutation(np.repeat(np.arange(OLD + NEW), [1000] * OLD + [250] * NEW))
 

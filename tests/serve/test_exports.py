@@ -23,6 +23,8 @@ from serve.test_client import served
 from serving import Service
 from visiting import site
 
+pytestmark = pytest.mark.more
+
 
 def over(service: Service) -> int:
     """An adaptation whose questions two people answered, and of which bob has judged two beliefs."""

@@ -24,6 +24,8 @@ from serving import make_service
 from visiting import Site, site
 from worlds import make_world
 
+pytestmark = pytest.mark.more
+
 FEW, MANY = 20, 500
 ROLES = [None, Role.reader, Role.annotator, Role.admin]
 QUIET = {"deadline": None, "database": None, "suppress_health_check": list(HealthCheck)}

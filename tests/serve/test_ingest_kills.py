@@ -21,6 +21,8 @@ from cual.serve.rules.workspace import Workspace
 from running import Served, until
 from serving import Service
 
+pytestmark = pytest.mark.more
+
 FORKS = multiprocessing.get_context("forkserver")
 KEY = Key("again", "body")
 ALL = Policy(known_share=1.0, near=None)

@@ -20,6 +20,8 @@ from serving import make_service
 from visiting import URL, Site, site
 from worlds import make_world
 
+pytestmark = pytest.mark.more
+
 load_all_checks()
 WANTED = [
     "not_a_server_error",

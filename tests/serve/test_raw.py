@@ -32,6 +32,8 @@ from serving import Service, make_service
 from visiting import Site, site, stream
 from worlds import make_world
 
+pytestmark = pytest.mark.more
+
 ROUTES = ("predict", "probabilities", "novelty")
 TYPES = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}
 TEXTS = {

@@ -26,6 +26,8 @@ from serving import Service, make_service
 from visiting import Site, site
 from worlds import make_world
 
+pytestmark = pytest.mark.more
+
 
 @pytest.fixture
 def here(service: Service) -> Iterator[Site]:

@@ -23,6 +23,8 @@ from cual.serve.storage import tables as db
 from serving import Service, add_person
 from visiting import Site, site
 
+pytestmark = pytest.mark.more
+
 
 @pytest.fixture
 def here(service: Service) -> Iterator[Site]:

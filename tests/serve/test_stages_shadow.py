@@ -25,6 +25,8 @@ from running import until
 from serving import Service
 from visiting import Site, site
 
+pytestmark = pytest.mark.more
+
 
 def add_candidate(workspace: Workspace, agent: int, after: Agent) -> int:
     """Keep an agent as the next version, a candidate."""

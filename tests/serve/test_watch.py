@@ -29,6 +29,8 @@ from running import CUAL, environment, running, until
 from serving import Service, add_person, make_service
 from worlds import make_world
 
+pytestmark = pytest.mark.more
+
 
 @dataclass
 class Watched:

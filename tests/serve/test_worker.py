@@ -24,6 +24,8 @@ from cual.serve.storage import tables as db
 from cual.serve.worker import NICE
 from serving import Service
 
+pytestmark = pytest.mark.more
+
 
 def until(true: Callable[[], Any], seconds: float = 240) -> Any:
     """Wait for something to become true."""

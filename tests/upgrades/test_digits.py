@@ -32,7 +32,7 @@ SAME = {
 }
 """What a row of cual-plus says still: the task, the budget and that the class was found."""
 
-pytestmark = pytest.mark.usefixtures("bits")
+pytestmark = [pytest.mark.more, pytest.mark.usefixtures("bits")]
 
 
 def expected(method: str, seed: int) -> list[Row]:

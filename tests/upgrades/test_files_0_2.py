@@ -23,6 +23,8 @@ from cual.heads import heads
 from upgrades import release
 from upgrades.release import SECOND, Row, check_still
 
+pytestmark = pytest.mark.more
+
 RELEASE = SECOND
 AGENTS = sorted({p.stem.rpartition("-v")[0] for p in (SECOND / "agents").glob("*-v?.agent")})
 ADAPTATIONS = sorted(path.name for path in (SECOND / "adaptations").iterdir())

@@ -22,6 +22,8 @@ from running import running
 from upgrades import release, service
 from upgrades.release import SECOND, Row, check_still
 
+pytestmark = pytest.mark.more
+
 RELEASE = SECOND
 
 

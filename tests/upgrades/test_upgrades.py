@@ -38,6 +38,8 @@ from running import running, until
 from upgrades import release
 from upgrades.release import FIRST, Row
 
+pytestmark = pytest.mark.more
+
 AGENTS = sorted({path.stem.rpartition("-v")[0] for path in (FIRST / "agents").iterdir()})
 ADAPTATIONS = sorted(path.name for path in (FIRST / "adaptations").iterdir())
 ON_A_FOLDER = "cual-plus-on-a-folder"
