@@ -20,8 +20,12 @@ def test_the_example_is_made_once_and_served(tmp_path: Path) -> None:
     assert (again.returncode, again.stderr) == (0, b"")
     with running(folder) as service:
         demo.main([str(folder)])
-        with httpx.Client(base_url=service.url, follow_redirects=True) as browser:
-            assert "New digits" in browser.get(service.address).text
+        own = {"Origin": service.url}
+        with httpx.Client(base_url=service.url, headers=own, follow_redirects=True) as browser:
+            browser.post(
+                "/api/sign-in", json={"token": service.address.partition("token=")[2]}
+            ).raise_for_status()
+            assert "New digits" in browser.get("/").text
             (record,) = browser.get("/api/adaptations").json()
             assert (record["state"] in ("thinking", "asking"), record["budget"]) == (True, demo.BUDGET)
 
