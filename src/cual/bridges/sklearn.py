@@ -11,10 +11,16 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, OutlierMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin, OutlierMixin
+    from sklearn.utils import check_random_state
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ModuleNotFoundError as error:
+    from cual.errors import MissingPackage
+
+    raise MissingPackage("cual.bridges.sklearn needs scikit-learn: pip install 'cual[sklearn]'") from error
 
 from cual.agent import Agent
 from cual.data.pool import Pool, check_width

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
+from cual.data.dataset_folder import holds_features, is_dataset_folder, open_dataset
 from cual.data.files import read
 from cual.data.folder import FeaturesFolder, is_features_folder
 from cual.data.table import Table
@@ -63,10 +64,15 @@ def features_of(
     return current(source, FeaturesFolder.open(folder)).table(str(path))
 
 
+def _features_in(path: Path, columns: Columns | None) -> bool:
+    arrow, _ = open_dataset(path)
+    return holds_features(arrow.schema, None if columns is None else columns.text)
+
+
 def is_features(path: Path, columns: Columns | None = None) -> bool:
     """Whether a path holds features already, rather than something to encode."""
     if path.is_dir():
-        return is_features_folder(path)
+        return is_features_folder(path) or (is_dataset_folder(path) and _features_in(path, columns))
     if path.suffix in (".parquet", ".pq") and path.is_file():
         return not holds_text(path) if columns is None or columns.text is None else False
     return path.suffix in FEATURES or not path.exists()

@@ -235,6 +235,7 @@ def refuse_hash(name: str, setup: Setup) -> None:
 
 WITH_TARGET = {
     "hf": "hf:facebook/dinov2-small",
+    "st": "st:all-MiniLM-L6-v2",
     "onnx": "onnx:model.onnx",
     "python": "python:my_module:my_function",
 }
@@ -271,7 +272,14 @@ def full_name(name: str, options: Row, defaults: Row) -> str:
 
 
 def fingerprint(name: str, dim: int, preprocessing: Row, weights: str) -> str:
-    """`name@` and twelve digits of a hash of everything that decides on the features."""
+    """`name@` and twelve digits of a hash of everything that decides on the features.
+
+    >>> name = fingerprint("dino-vits16", 384, {"size": 224}, weights="a1b2")
+    >>> name.partition("@")[0], len(name.partition("@")[2])
+    ('dino-vits16', 12)
+    >>> name == fingerprint("dino-vits16", 384, {"size": 256}, weights="a1b2")
+    False
+    """
     recipe = json.dumps([name, dim, preprocessing, weights], sort_keys=True)
     return f"{name}@{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
 

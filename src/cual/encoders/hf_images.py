@@ -76,7 +76,13 @@ class Pooled(torch.nn.Module):
 
 
 def tokens_before_patches(state: Mapping[str, Any]) -> int:
-    """How many tokens that stand for no patch come first: the class token, distillation's, registers."""
+    """How many tokens that stand for no patch come first: the class token, distillation's, registers.
+
+    >>> import torch
+    >>> one, four = torch.zeros(1, 1, 8), torch.zeros(1, 4, 8)
+    >>> tokens_before_patches({"embeddings.cls_token": one, "embeddings.register_tokens": four})
+    5
+    """
     last = {key.rpartition(".")[2]: value for key, value in state.items()}
     count = sum(name in last for name in CLASS_TOKENS) + ("distillation_token" in last)
     return count + (last["register_tokens"].shape[1] if "register_tokens" in last else 0)

@@ -1,6 +1,7 @@
 """Text models of transformers: texts cut to what a model takes, and one vector of its tokens for each."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from cual.encoders.base import Kind, Network, Setup, fingerprint
 from cual.encoders.hf_images import joint_vectors
+from cual.encoders.sentences import Sentences, pooled
 from cual.encoders.torch_images import state_sha256
 from cual.errors import BadFile, BadOption, NotExportable
 from cual.types import AnyArray, FloatArray, Row
@@ -27,25 +29,37 @@ class Texts:
     kind: Kind = "text"
 
     def __init__(
-        self, name: str, target: str, model: Any, pooling: str, max_tokens: int, settings: Row, setup: Setup
+        self,
+        name: str,
+        target: str,
+        model: Any,
+        pooling: str,
+        max_tokens: int,
+        sentences: Sentences,
+        setup: Setup,
     ) -> None:
         self._tokens = _tokenizer(target)
         joint = hasattr(model, "get_text_features") and pooling == "auto"
-        self._pooling = "joint" if joint else _pooling(settings) if pooling == "auto" else pooling
-        self._most = _most_tokens(self._tokens, model, max_tokens, settings)
-        self._unit = any(m["type"].endswith("Normalize") for m in settings.get("modules") or ())
+        if pooling != "auto":  # what comes after the model's own pooling does not fit another one
+            sentences = replace(sentences, modes=(pooling,), layers=())
+        self._sentences = sentences
+        self._pooling = "joint" if joint else "+".join(sentences.modes)
+        self._most = _most_tokens(self._tokens, model, max_tokens, sentences.most_tokens)
+        self._left_out = 0 if sentences.pools_prompt else _length(self._tokens, sentences.prompt)
         self._device = torch.device(setup.device)
         self._precision: torch.dtype = getattr(torch, setup.precision)
         self._model = (model if joint else _text_part(model)).eval().to(self._device)
+        self._layers = torch.nn.Sequential(*sentences.layers).eval().to(self._device)
         self.name = name
         self.preprocessing: Row = {
             "max_tokens": self._most,
             "pooling": self._pooling,
-            "unit_length": self._unit,
+            "unit_length": sentences.unit,
             "vocabulary": len(self._tokens),
+            **sentences.facts(),
         }
         self.dim = int(self.encode(["a"]).shape[1])
-        weights = state_sha256(self._model.state_dict())
+        weights = state_sha256(self._model.state_dict() | sentences.state())
         self.fingerprint = fingerprint(name, self.dim, self.preprocessing, weights)
 
     def prepare(self, item: Any) -> str:
@@ -68,8 +82,14 @@ class Texts:
             return self.vectors(given).cpu().numpy()
 
     def _tokenized(self, texts: Sequence[str]) -> Any:
+        before = self._sentences.prompt
+        told = [f"{before}{text}" for text in texts]
         return self._tokens(
-            list(texts), padding=True, truncation=True, max_length=self._most, return_tensors="pt"
+            [text.lower() for text in told] if self._sentences.lower else told,
+            padding=True,
+            truncation=True,
+            max_length=self._most,
+            return_tensors="pt",
         )
 
     def in_onnx(self) -> Network:
@@ -81,7 +101,8 @@ class Texts:
             raise NotExportable(f"the tokenizer of {self.name} is Python code that cannot go along")
         given = self._tokenized(["a text", "and another one"]).to(self._device)
         examples = {name: given[name] for name in TOKENS}
-        model = as_model(self.name, _FromTokens(self, self._model), examples, also_free="tokens")
+        network = _FromTokens(self, self._model, self._layers)
+        model = as_model(self.name, network, examples, also_free="tokens")
         return Network(model, {"tokenizer": tokenizer.to_str()})
 
     def feeds(self, batch: Sequence[str]) -> dict[str, AnyArray]:
@@ -90,8 +111,8 @@ class Texts:
 
     def vectors(self, given: Any) -> Tensor:
         """One vector for each text, from its tokens."""
-        vectors = self._vectors(given).float()
-        return torch.nn.functional.normalize(vectors, dim=1) if self._unit else vectors
+        vectors = self._layers(self._vectors(given).float())
+        return torch.nn.functional.normalize(vectors, dim=1) if self._sentences.unit else vectors
 
     def _vectors(self, given: Any) -> Tensor:
         if self._pooling == "joint":
@@ -101,19 +122,15 @@ class Texts:
             if getattr(out, "pooler_output", None) is None:
                 raise BadOption("this model has no pooler; use pooling=cls or pooling=mean")
             return out.pooler_output
-        hidden = out.last_hidden_state
-        if self._pooling == "cls":
-            return hidden[:, 0]
-        mask = given["attention_mask"].unsqueeze(-1).to(hidden.dtype)
-        return (hidden * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
+        return pooled(self._sentences.modes, out.last_hidden_state, given["attention_mask"], self._left_out)
 
 
 class _FromTokens(torch.nn.Module):
     """A text encoder as a network of its own."""
 
-    def __init__(self, texts: Texts, model: Any) -> None:
+    def __init__(self, texts: Texts, model: Any, layers: torch.nn.Module) -> None:
         super().__init__()
-        self.model = model  # named, so that its weights belong to the network
+        self.model, self.layers = model, layers  # named, so that their weights belong to the network
         self._texts = texts
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
@@ -141,17 +158,19 @@ def _text_part(model: Any) -> Any:
     return model.get_encoder() if getattr(model.config, "is_encoder_decoder", False) else model
 
 
-def _most_tokens(tokens: Any, model: Any, wanted: int, settings: Row) -> int:
+def _length(tokens: Any, prompt: str) -> int:
+    """Tokens of a prompt, with the one that every text begins with, without the one that it ends with."""
+    ids: list[int] = tokens(prompt)["input_ids"] if prompt else []
+    return len(ids) - (bool(ids) and ids[-1] in (tokens.sep_token_id, tokens.eos_token_id))
+
+
+def _most_tokens(tokens: Any, model: Any, wanted: int, said: int | None) -> int:
     """Tokens that a text is cut to: what the user wants, as far as the model goes."""
     config = getattr(model.config, "text_config", None) or model.config
     limit = min(
         tokens.model_max_length,
-        (settings.get("sentence_bert_config") or {}).get("max_seq_length") or LONGEST,
+        said or LONGEST,
         getattr(config, "max_position_embeddings", None) or LONGEST,
         LONGEST,
     )
     return min(wanted or limit, limit)
-
-
-def _pooling(settings: Row) -> str:
-    return "cls" if (settings.get("1_Pooling/config") or {}).get("pooling_mode_cls_token") else "mean"

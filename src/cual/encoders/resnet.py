@@ -71,7 +71,11 @@ def _stage(inputs: int, width: int, blocks: int, stride: int) -> nn.Sequential:
 
 
 def backbone(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The backbone's weights of a checkpoint: without `module.` and without the heads on top."""
+    """The backbone's weights of a checkpoint: without `module.` and without the heads on top.
+
+    >>> sorted(backbone({"module.conv1.weight": 1, "module.projection_head.0.weight": 2}))
+    ['conv1.weight']
+    """
     inner = state.get("state_dict", state)
     plain = {k.removeprefix("module."): v for k, v in inner.items()}
     return {k: v for k, v in plain.items() if not k.startswith(HEADS)}

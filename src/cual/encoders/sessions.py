@@ -38,4 +38,8 @@ def open_session(file: Path, device: str = "cpu", threads: int | None = None) ->
 def cores() -> int:
     """Cores that this process may use."""
     threads = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-    return int(threads) if threads.isdigit() and int(threads) > 0 else len(os.sched_getaffinity(0))
+    if threads.isdigit() and int(threads) > 0:
+        return int(threads)
+    if hasattr(os, "sched_getaffinity"):  # of Linux; elsewhere nobody is kept to some of the cores
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

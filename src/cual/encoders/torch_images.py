@@ -77,7 +77,13 @@ def load_into(network: nn.Module, state: Mapping[str, Any], where: str) -> None:
 
 
 def state_sha256(state: Mapping[str, Any]) -> str:
-    """Hash of weights by name, whatever file they came in."""
+    """Hash of weights by name, whatever file they came in.
+
+    >>> import torch
+    >>> state = {"a": torch.zeros(2), "b": torch.ones(1)}
+    >>> state_sha256(state) == state_sha256(dict(reversed(state.items())))
+    True
+    """
     digest = hashlib.sha256()
     for key in sorted(state):
         array = state[key].detach().to(torch.float32).contiguous().cpu().numpy()
@@ -87,5 +93,11 @@ def state_sha256(state: Mapping[str, Any]) -> str:
 
 
 def check_choice(option: str, value: object, choices: Sequence[object]) -> None:
+    """Refuse an option that is none of its choices.
+
+    >>> check_choice("pooling", "middle", ["cls", "mean"])
+    Traceback (most recent call last):
+    cual.errors.BadOption: pooling is 'middle'; it can be cls, mean
+    """
     if value not in choices:
         raise BadOption(f"{option} is {value!r}; it can be {', '.join(str(c) for c in choices)}")

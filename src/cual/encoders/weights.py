@@ -1,6 +1,5 @@
 """Files from elsewhere: fetched once into the cache, resumed, checked by hash. Weights load without pickle."""
 
-import fcntl
 import hashlib
 import http.client
 import json
@@ -8,14 +7,14 @@ import os
 import re
 import urllib.error
 import urllib.request
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from cual.encoders.base import Setup, name_it
 from cual.errors import BadFile, BadOption, DamagedFile, NotAllowed, Unavailable
+from cual.locks import alone
 from cual.storage import write_bytes
 from cual.types import Progress
 
@@ -81,7 +80,7 @@ def fetch(
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / download.file
     given = None if sha256 is None else _checked_hash(sha256)
-    with _alone(folder):
+    with alone(folder / ".lock"):  # two that write to the same file would both end up with rubbish
         seen = _seen(folder).get(download.url)
         expected = given or download.sha256 or seen
         if target.exists():
@@ -154,17 +153,6 @@ def _checked_hash(text: str) -> str:
     return text.strip().lower()
 
 
-@contextmanager
-def _alone(folder: Path) -> Generator[None]:
-    """One process at a time in a folder: two that write to the same file would both end up with rubbish."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
-
-
 def file_sha256(path: Path) -> str:
     return file_digest(path, "sha256")
 
@@ -200,7 +188,7 @@ def _receive(download: Download, part: Path, progress: Progress | None) -> None:
     request = urllib.request.Request(download.url, headers={"User-Agent": "cual"})
     if there:
         request.add_header("Range", f"bytes={there}-")
-        request.add_header("If-Range", tag.read_text())
+        request.add_header("If-Range", tag.read_text(encoding="latin-1"))
     try:
         answer = urllib.request.urlopen(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as error:
@@ -216,7 +204,7 @@ def _receive(download: Download, part: Path, progress: Progress | None) -> None:
             raise BadFile(f"{download.url} is {total:,} bytes; expected at most {download.most_bytes:,}")
         mark = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
         if mark:
-            tag.write_text(mark)
+            tag.write_text(mark, encoding="latin-1")  # as headers are
         with part.open("ab" if there else "wb") as file:
             while block := answer.read(BLOCK):
                 file.write(block)

@@ -52,6 +52,11 @@ def showing(path: Path, columns: "Columns | None" = None) -> tuple[Kind, Show]:
 
 
 def data_uri(data: bytes, kind: str = "image/webp") -> str:
+    """Bytes as an address that holds them itself.
+
+    >>> data_uri(b"hello", "text/plain")
+    'data:text/plain;base64,aGVsbG8='
+    """
     return f"data:{kind};base64,{base64.b64encode(data).decode()}"
 
 

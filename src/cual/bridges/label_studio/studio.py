@@ -7,7 +7,12 @@ import json
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-import httpx
+try:
+    import httpx
+except ModuleNotFoundError as error:
+    from cual.errors import MissingPackage
+
+    raise MissingPackage("the bridge to Label Studio needs httpx: pip install 'cual[client]'") from error
 
 from cual.client import ServiceError
 from cual.errors import NotAllowed, NotFound, Unavailable

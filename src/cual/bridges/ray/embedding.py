@@ -104,7 +104,7 @@ def embed(
             Place.here(),
             encoder,
             path,
-            (path / LOCK).read_text(),
+            (path / LOCK).read_text(encoding="utf-8"),
             work.writer.manifest.dtype,
             size,
             _seen(waiting),
@@ -243,7 +243,7 @@ def _write_shard(job: Job, number: int, items: list[Item]) -> Written:
 
 def _check_folder(job: Job) -> None:
     try:
-        same = (job.folder / LOCK).read_text() == job.lock
+        same = (job.folder / LOCK).read_text(encoding="utf-8") == job.lock
     except OSError:
         same = False
     if not same:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from cual.data.dataset_folder import is_dataset_folder
 from cual.data.plain import PlainColumns
 from cual.encoders.images import SUFFIXES
 from cual.encoders.sources.datasets import hugging_face_dataset, plain_dataset_columns, split_names
@@ -44,7 +45,7 @@ def open_source(path: str | Path, columns: Columns | None = None, most: Most | N
     if not path.exists():
         raise BadFile(f"{path}: no such file or folder")
     if path.is_dir():
-        if (path / "state.json").is_file() and (path / "dataset_info.json").is_file():
+        if is_dataset_folder(path):
             return hugging_face_dataset(path, columns)
         if splits := split_names(path):
             named = ", ".join(str(path / split) for split in splits)

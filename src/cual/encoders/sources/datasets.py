@@ -5,10 +5,11 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from cual.data import columns as usual
 from cual.data.columns import column
+from cual.data.dataset_folder import class_names, open_dataset
 from cual.data.labels import recorded_label
 from cual.data.plain import MOST_NAMES, PlainColumns, chosen
 from cual.data.plain_files import AT_ONCE, batch_rows, is_plain
@@ -29,7 +30,7 @@ def split_names(path: Path) -> list[str]:
 def hugging_face_dataset(path: Path, columns: Columns | None = None) -> Source:
     """A dataset that `datasets.Dataset.save_to_disk` wrote: a column of text or images, and of labels."""
     columns = columns or Columns()
-    table, features = _arrow(path)
+    table, features = open_dataset(path)
     names: list[str] = table.column_names
     label = column(path, names, columns.label, usual.LABELS)
     key = column(path, names, columns.id, usual.IDS)
@@ -51,11 +52,11 @@ def plain_dataset_columns(
 ) -> PlainColumns:
     """The columns of a dataset beside text, images, labels (whatever they are called) and ids."""
     columns = columns or Columns()
-    table, features = _arrow(path)
+    table, features = open_dataset(path)
     names: list[str] = table.column_names
     given = ((columns.id, usual.IDS), (columns.text, usual.TEXTS))
     own = [found for said, usually in given if (found := column(path, names, said, usually)) is not None]
-    labels = [name for name in names if _class_names(features, name) is not None or name == columns.label]
+    labels = [name for name in names if class_names(features, name) is not None or name == columns.label]
     candidates = {name: is_plain(table.schema.field(name).type) for name in names[:MOST_NAMES]}
     kept, notes = chosen(path.name, candidates, wanted, taken=[*own, *usual.IMAGES], labels=labels)
 
@@ -85,7 +86,7 @@ def _images(
 
 def _name_classes(rows: list[dict[str, Any]], label: str, features: dict[str, Any]) -> None:
     """Put names in place of class numbers; −1, as such datasets have it, is no class."""
-    known = _class_names(features, label)
+    known = class_names(features, label)
     if known is None:
         return
     for i, row in enumerate(rows):
@@ -93,13 +94,6 @@ def _name_classes(rows: list[dict[str, Any]], label: str, features: dict[str, An
         if number is not None and not (isinstance(number, int) and -1 <= number < len(known)):
             raise DamagedFile(f"row {i} is of class {number!r}, but there are {len(known)} classes")
         row[label] = None if number in (None, -1) else known[number]
-
-
-def _class_names(features: dict[str, Any], name: str) -> list[Any] | None:
-    """What the numbers of a column of classes mean; None for any other column."""
-    feature = features.get(name)
-    names = cast(dict[str, Any], feature).get("names") if isinstance(feature, dict) else None
-    return cast(list[Any], names) if isinstance(names, list) else None
 
 
 @dataclass(frozen=True)
@@ -133,23 +127,3 @@ class _Cell:
 
     def alone(self) -> _Image:
         return _Image(self.column[self.row].as_py())
-
-
-def _arrow(path: Path) -> tuple[Any, dict[str, Any]]:
-    """The table of a Hugging Face dataset, memory-mapped, and what is told of its columns."""
-    import pyarrow as pa
-
-    try:
-        info = json.loads((path / "dataset_info.json").read_text(encoding="utf-8"))
-        state = json.loads((path / "state.json").read_text(encoding="utf-8"))
-        files = [str(f["filename"]) for f in state["_data_files"]]
-        tables: list[Any] = []
-        for name in files:
-            if Path(name).name != name:
-                raise DamagedFile(f"{path} names a file outside of it: {name}")
-            tables.append(pa.ipc.open_stream(pa.memory_map(str(path / name))).read_all())
-        return pa.concat_tables(tables), info.get("features") or {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowInvalid) as error:
-        if isinstance(error, BadFile):
-            raise
-        raise DamagedFile(f"{path} is not a whole Hugging Face dataset: {error!r}") from error

@@ -13,7 +13,16 @@ from cual.errors import BadFile, BadImage
 
 
 def image_folder(path: Path) -> Source:
-    """Images below a folder, in order of their names. The first folder below it is the label: DIR/cat/1.jpg."""
+    """Images below a folder, in order of their names. The first folder below it is the label: DIR/cat/1.jpg.
+
+    >>> import tempfile
+    >>> from PIL import Image
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> (folder / "cat").mkdir()
+    >>> Image.new("RGB", (8, 8)).save(folder / "cat" / "1.png")
+    >>> [(item.id, item.label) for item in image_folder(folder).items]
+    [('cat/1.png', 'cat')]
+    """
     files, closed = _images_below(path)
     if not files:
         also = f"; {len(closed)} folders in it cannot be read" if closed else ""

@@ -133,7 +133,11 @@ def _stamp(text: Any, label: Label | None) -> str:
 
 
 def row_ids(path: Path, values: Sequence[Any], key: str | None) -> list[Label]:
-    """The ids of a table's rows: their numbers, or what column `key` says, all as numbers or all as names."""
+    """The ids of a table's rows: their numbers, or what column `key` says, all as numbers or all as names.
+
+    >>> row_ids(Path("pool.csv"), ["7", "8"], "id"), row_ids(Path("pool.csv"), [None, None], None)
+    (['7', '8'], [0, 1])
+    """
     if key is None:
         return list(range(len(values)))
     bare = next((i for i, value in enumerate(values) if value is None or value == ""), None)

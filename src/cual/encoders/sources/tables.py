@@ -35,14 +35,29 @@ class Found:
 
 
 def text_table(path: Path, columns: Columns | None = None, most: Most | None = None) -> Source:
-    """Rows of a CSV, TSV, JSONL or parquet file with a column of text, and of labels and ids if it has them."""
+    """Rows of a CSV, TSV, JSONL or parquet file with a column of text, and of labels and ids if it has them.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "intents.csv"
+    >>> _ = file.write_text("text,label\\nturn it up,louder\\n")
+    >>> source = text_table(file)
+    >>> [(item.id, item.label) for item in source.items]
+    [(0, 'louder')]
+    """
     names = _names(_rows(path) if _is_json(path) else islice(_rows(path), 1))
     found = _found(path, names, columns or Columns())
     return Source(path, "text", text_items(path, _rows(path), found.text, found.label, found.id, most))
 
 
 def table_columns(path: Path, columns: Columns | None = None) -> Found:
-    """The columns of a CSV or TSV file; only its first row is read."""
+    """The columns of a CSV or TSV file; only its first row is read.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "intents.csv"
+    >>> _ = file.write_text("utterance,intent,colour\\nturn it up,louder,red\\n")
+    >>> table_columns(file, Columns(label="intent"))
+    Found(names=['utterance', 'intent', 'colour'], text='utterance', label='intent', id=None)
+    """
     return _found(path, _names(islice(_rows(path), 1)), columns or Columns())
 
 
