@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cual.bench import formats
+from cual.bench.folder import summarise
 from cual.bench.paper import paper_tables
 from cual.bench.results import Amount, Value, differing, grouped
 from cual.bench.tables import (
@@ -45,6 +46,37 @@ def test_accuracy_is_the_mean_over_tasks_then_over_finished_seeds(rows):
     assert cual[1] == Value(pytest.approx(0.9), pytest.approx(0.1 / 2**0.5), 2)
     assert cual[2] == pytest.approx(0.958)
     assert er == ("er-entropy", Value(pytest.approx(0.6), 0.0, 1), pytest.approx(0.910))
+
+
+def test_averages_are_told_with_and_without_task_0(make_row):
+    """Before all tasks, 0.9 on average: seed 0 has (0.9 + 0.6 + 0.3) / 3 with it, (0.6 + 0.3) / 2 without."""
+    before = {"per_class_before": {"sea": 1.0, "wood": 0.8}}
+    rows = [
+        make_row("cual", 0, 1, 0.6, **before),
+        make_row("cual", 0, 2, 0.3),
+        make_row("cual", 1, 1, 0.9, **before),
+        make_row("cual", 1, 2, 0.9),
+    ]
+    (group,) = grouped(rows)
+    assert group.accuracy("cual").mean == pytest.approx((0.45 + 0.9) / 2)
+    assert group.accuracy_from_0("cual").mean == pytest.approx((0.6 + 0.9) / 2)
+    _, counted = overview([group])
+    assert "task 0 counted" in counted.title
+    assert counted.rows[0][1] == group.accuracy_from_0("cual")
+    methods = learning_table(group)
+    assert methods.rows[0][methods.columns.index("with task 0 (%)")] == group.accuracy_from_0("cual")
+    summary = summarise(rows, expected=2)["cual"]
+    assert set(summary) == {"mean", "std", "seeds", "with_task_0"}
+    assert summary["mean"] == pytest.approx(group.accuracy("cual").mean)
+    assert summary["with_task_0"]["mean"] == pytest.approx(0.75)
+    assert summary["with_task_0"]["seeds"] == pytest.approx({"0": 0.6, "1": 0.9})
+
+
+def test_without_an_accuracy_before_all_tasks_there_is_one_average(rows):
+    (table,) = overview(grouped(rows))
+    assert table == accuracy_table(grouped(rows))
+    assert "with task 0 (%)" not in learning_table(*grouped(rows)).columns
+    assert "with_task_0" not in summarise(rows, expected=2)["cual"]
 
 
 def test_formats_say_the_same(rows):

@@ -8,9 +8,11 @@ OWN = {
     "oracle": "#8a8f94", "oracle-ridge": "#4d5257", "oracle-novel": "#b9a48f",
     "cual": "#d1495b", "cual-plus": "#f08a3c",
     "al-top": "#8a5a44", "al-random": "#6f9c3d", "al-oneshot": "#c46ba3",
+    "al-oneshot-both": "#5b1f47",
     "only-al": "#5d6fb3", "only-al-random": "#a58b2f", "only-al-8x": "#4c9bb0",
     "er-entropy": "#2b83c6", "er-random": "#e0b51f", "er-entropy-oneshot": "#7fb2dd", "er-margin": "#1f5c8b",
     "er-entropy-top": "#9a5d7e", "pseudo-er-entropy": "#3a9d6e", "pseudo-er-margin": "#5a6118",
+    "pseudo-er-entropy-all": "#123f2c", "pseudo-er-margin-all": "#b7cf3a",
     "ccic": "#8367c7", "incdfm": "#1cb8a0",
 }  # fmt: skip
 APART = 40.0

@@ -148,7 +148,11 @@ def _histogram(axes: "Axes", round_: "Round", novel: AnyArray) -> None:
 
 
 def data_uri(features: AnyArray) -> str:
-    """The picture that 64 features between 0 and 1 are of, dark on light."""
+    """The picture that 64 features between 0 and 1 are of, dark on light.
+
+    >>> data_uri(np.zeros(64))[:22]
+    'data:image/png;base64,'
+    """
     pixels = (255 * (1 - features.reshape(8, 8))).astype(np.uint8)
     return f"data:image/png;base64,{base64.b64encode(png(pixels)).decode()}"
 

@@ -37,6 +37,12 @@ class Drift:
         How much stronger a smooth change is in each task than in the one before.
     pools
         What is unfamiliar about a pool: "drift" (no class is new), "novelty" (nothing drifts), or "both".
+
+    >>> drift = Drift("shift", strength=0.5)
+    >>> drift.named, [drift.amount(task) for task in (0, 1, 2)]
+    (False, [0.0, 0.5, 1.0])
+    >>> Drift("looks", pools="novelty").amount(3)
+    0.0
     """
 
     kind: str
@@ -83,6 +89,12 @@ class Change:
     scale
         Of every other feature, in an order that the seed draws, the deviation from the mean is multiplied by
         1 + amount; of the others it is divided by that.
+
+    >>> X = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+    >>> turned = Change.of(X, "rotation", seed=0).at(X, np.pi)
+    >>> mean = X.mean(axis=0)
+    >>> bool(np.allclose(turned - mean, mean - X, atol=1e-5))  # half a turn
+    True
     """
 
     kind: str

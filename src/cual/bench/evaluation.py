@@ -16,7 +16,11 @@ AT_ONCE = 4096
 
 @dataclass(frozen=True)
 class OfClass:
-    """What became of the samples of one class."""
+    """What became of the samples of one class.
+
+    >>> OfClass("owl", known=True, samples=20, right=18, novel=1).accuracy
+    0.9
+    """
 
     label: Label
     known: bool
@@ -47,6 +51,13 @@ class Evaluation:
         the share that is right (expected calibration error, ten bins).
     novelty
         Chance that a sample of an unknown class scores above one of a known class (AUROC); None without both.
+
+    >>> owl = OfClass("owl", known=True, samples=90, right=81, novel=9)
+    >>> cat = OfClass("cat", known=True, samples=10, right=10, novel=0)
+    >>> fox = OfClass("fox", known=False, samples=10, right=0, novel=8)
+    >>> said = Evaluation((owl, cat, fox), ("owl", "cat"), [[81, 9], [0, 10], [6, 4]], 0.9, 0.05, 0.97)
+    >>> said.accuracy, said.right, said.false_alarms, said.found
+    (0.95, 0.91, 0.09, 0.8)
     """
 
     classes: tuple[OfClass, ...]

@@ -172,7 +172,15 @@ def forgetting(group: Group, method: str) -> "Figure":
 
 
 def introduced_and_final(rows: Sequence[Row]) -> tuple[dict[str, float], dict[str, float]]:
-    """Accuracy of each class in the first row that has it, and in the last, averaged over seeds."""
+    """Accuracy of each class in the first row that has it, and in the last, averaged over seeds.
+
+    >>> rows = [
+    ...     {"seed": 0, "task": 1, "per_class": {"cat": 0.9}, "per_class_before": {"cat": 1.0}},
+    ...     {"seed": 0, "task": 2, "per_class": {"cat": 0.7, "fox": 0.8}},
+    ... ]
+    >>> introduced_and_final(rows)
+    ({'cat': 1.0, 'fox': 0.8}, {'cat': 0.7, 'fox': 0.8})
+    """
     began: dict[str, list[float]] = {}
     ended: dict[str, list[float]] = {}
     for seed in {row["seed"] for row in rows}:

@@ -2,32 +2,35 @@
 
 Layout::
 
-    DIR/run.json        what was run: setting, features' hash, versions, device
+    DIR/run.json        what was run: setting, protocol, features' hash, methods with their packages, versions
     DIR/results.jsonl   one row per finished task, appended and synced
     DIR/summary.json    per method: mean, std and each seed's average accuracy over tasks
     DIR/state/          the agent after the last finished task of each unfinished stream
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import platform
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from cual.agent import Agent
+from cual.bench import PROTOCOL
+from cual.bench.origins import origins
 from cual.bench.settings import DEFAULTS, Setting
 from cual.errors import BadOption, DamagedFile, ForeignFile
-from cual.locks import claim
+from cual.locks import alone, claim
 from cual.storage import write_bytes
 from cual.types import Row
 
 FORMAT = 1
+NOT_RECORDED = 1
+"""The protocol of folders from before its version was written down."""
 
 
 class RunFolder:
@@ -68,8 +71,7 @@ class RunFolder:
     def append(self, row: Row) -> None:
         """Add a row for good: once this returns, it survives a crash."""
         line = (json.dumps(row, ensure_ascii=False) + "\n").encode()
-        with self.results.open("ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # the rows themselves are locked, so that no second file is needed
+        with alone(self.path / "results.lock"), self.results.open("ab") as file:
             file.write(line)
             file.flush()
             os.fsync(file.fileno())
@@ -101,15 +103,31 @@ class RunFolder:
                 raise ForeignFile(f"{self.path} holds results but no run.json; choose another folder")
             write_json(
                 file,
-                {"format": FORMAT, "setting": config, "features_sha256": features_hash} | surroundings(setting),
+                {
+                    "format": FORMAT,
+                    "protocol": PROTOCOL,
+                    "setting": config,
+                    "features_sha256": features_hash,
+                    "methods": origins(setting),
+                }
+                | surroundings(setting),
             )
             return
         try:
             before = json.loads(file.read_text(encoding="utf-8"))
-            there = {**DEFAULTS, **before["setting"], "features_sha256": before["features_sha256"]}
-        except (ValueError, KeyError, TypeError) as error:
+            there = {
+                **DEFAULTS,
+                **before["setting"],
+                "features_sha256": before["features_sha256"],
+                "protocol": before.get("protocol", NOT_RECORDED),
+            }
+            packages = {method: _others(origin) for method, origin in before.get("methods", {}).items()}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DamagedFile(f"{file} is damaged ({error}); choose another folder") from error
-        here = {**DEFAULTS, **config, "features_sha256": features_hash}
+        here = {**DEFAULTS, **config, "features_sha256": features_hash, "protocol": PROTOCOL}
+        for method, origin in origins(setting).items():
+            there[f"package of {method}"] = packages.get(method, _others(origin))
+            here[f"package of {method}"] = _others(origin)
         differing = [k for k in here if there.get(k) != here[k]]
         if differing:
             differences = "; ".join(f"{k} is {there.get(k)!r} there, {here[k]!r} here" for k in differing)
@@ -146,18 +164,48 @@ def summarise(rows: Sequence[Row], expected: int) -> Row:
     >>> rows = [{"method": "cual", "seed": s, "accuracy": a} for s, a in [(0, 0.9), (0, 0.7), (1, 1.0)]]
     >>> summarise(rows, expected=2)
     {'cual': {'mean': 0.8, 'std': 0.0, 'seeds': {'0': 0.8}}}
+
+    Where rows tell the accuracy before all tasks, `with_task_0` has the same with that counted as a task, which
+    the paper calls t = 0. The version of the protocol is said beside them where every row of the method has it.
     """
-    streams: dict[str, dict[int, list[float]]] = {}
+    streams: dict[str, dict[int, list[Row]]] = {}
     for row in rows:
-        streams.setdefault(row["method"], {}).setdefault(row["seed"], []).append(row["accuracy"])
+        streams.setdefault(row["method"], {}).setdefault(row["seed"], []).append(row)
     summary: Row = {}
     for method, seeds in sorted(streams.items()):
-        means = {str(s): float(np.mean(a)) for s, a in sorted(seeds.items()) if len(a) == expected}
-        if means:
-            values = list(means.values())
-            std = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-            summary[method] = {"mean": float(np.mean(values)), "std": std, "seeds": means}
+        whole = {str(s): mine for s, mine in sorted(seeds.items()) if len(mine) == expected}
+        if whole:
+            summary[method] = _over_seeds({s: [r["accuracy"] for r in mine] for s, mine in whole.items()})
+            first = {s: accuracies_from_0(mine) for s, mine in whole.items()}
+            if all(first.values()):
+                summary[method]["with_task_0"] = _over_seeds(first)
+            versions = {row.get("protocol") for row in rows if row["method"] == method}
+            if len(versions) == 1 and None not in versions:
+                summary[method]["protocol"] = versions.pop()
     return summary
+
+
+def _over_seeds(accuracies: Mapping[str, Sequence[float]]) -> Row:
+    means = {seed: float(np.mean(values)) for seed, values in accuracies.items()}
+    values = list(means.values())
+    std = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    return {"mean": float(np.mean(values)), "std": std, "seeds": means}
+
+
+def accuracies_from_0(rows: Sequence[Row]) -> list[float]:
+    """Accuracies of a stream from before its tasks (t = 0, first classes alone) on; none if that is not told.
+
+    >>> first = {"accuracy": 0.6, "per_class_before": {"cat": 1.0, "dog": 0.8}}
+    >>> accuracies_from_0([first, {"accuracy": 0.5}])
+    [0.9, 0.6, 0.5]
+    """
+    before = [row["per_class_before"] for row in rows if row.get("per_class_before")]
+    return [float(np.mean(list(before[0].values()))), *(r["accuracy"] for r in rows)] if before else []
+
+
+def _others(origin: Row) -> Row:
+    """Packages of a method beside cual itself, whose next release goes on with a run of the last one."""
+    return {name: version for name, version in origin["packages"].items() if name != "cual"}
 
 
 def surroundings(setting: Setting) -> Row:

@@ -62,7 +62,14 @@ def look_stream(y: AnyArray, looks: AnyArray, protocol: Protocol, seed: int) -> 
 
 
 def checked_names(names: Sequence[str], there: Sequence[str]) -> tuple[str, ...]:
-    """Looks that a stream goes through, all of which the file has."""
+    """Looks that a stream goes through, all of which the file has.
+
+    >>> checked_names(["photo", "sketch"], ["photo", "sketch", "clipart"])
+    ('photo', 'sketch')
+    >>> checked_names(["photo", "scetch"], ["photo", "sketch"])
+    Traceback (most recent call last):
+    cual.errors.BadOption: no look is called scetch; the file has photo, sketch
+    """
     unknown = [name for name in names if name not in there]
     if unknown:
         raise BadOption(f"no look is called {', '.join(unknown)}; the file has {', '.join(there)}")

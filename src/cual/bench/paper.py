@@ -9,7 +9,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Column:
-    """A column of one of the paper's tables."""
+    """A column of one of the paper's tables.
+
+    >>> column = Column("Eurosat", "R50", increment=1, budget=0.005)
+    >>> column.matches("eurosat-r50", 1, 0.005), column.matches("eurosat-r50", 1, 0.0125)
+    (True, False)
+    """
 
     dataset: str
     backbone: str

@@ -19,7 +19,14 @@ class Progress:
 
 
 class Meter:
-    """Counts tasks and estimates the time left from those of this run."""
+    """Counts tasks and estimates the time left from those of this run.
+
+    >>> meter = Meter(4, lambda now: print(now.done, now.total))
+    >>> meter.skip(2)  # an earlier run did these
+    2 4
+    >>> meter.step({"task": 3})
+    3 4
+    """
 
     def __init__(self, total: int, progress: Callable[[Progress], None] | None) -> None:
         self._total, self._progress = total, progress

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from cual.bench.folder import read_rows
+from cual.bench.folder import accuracies_from_0, read_rows
 from cual.bench.settings import DEFAULTS, VARIED
 from cual.errors import BadFile
 from cual.types import Row
@@ -18,7 +18,11 @@ Measure = Callable[[Row], float | None]
 
 @dataclass(frozen=True)
 class Value:
-    """A mean over seeds with its sample deviation (0 for one seed)."""
+    """A mean over seeds with its sample deviation (0 for one seed).
+
+    >>> Value.of([0.97, 0.98, 0.99]).mean, Value.of([0.97]).std
+    (0.98, 0.0)
+    """
 
     mean: float
     std: float
@@ -40,7 +44,16 @@ class Amount(Value):
 
 @dataclass(frozen=True)
 class Group:
-    """Results on the same streams: one dataset and one protocol, whatever the method and seed."""
+    """Results on the same streams: one dataset and one protocol, whatever the method and seed.
+
+    >>> results = {(0, 1): 0.9, (0, 2): 0.6, (1, 1): 0.7}  # by seed and task; seed 1 has not ended
+    >>> rows = [{"method": "cual", "seed": s, "task": t, "accuracy": a} for (s, t), a in results.items()]
+    >>> group = Group("digits", {}, tuple(rows))
+    >>> group.tasks, list(group.streams("cual")), group.common_seeds(), group.accuracy("cual")
+    ((1, 2), [0], (0,), Value(mean=0.75, std=0.0, n=1))
+    >>> len(group.of("cual", task=1)), group.per_task("cual", lambda row: row["accuracy"])[1].n
+    (2, 2)
+    """
 
     dataset: str
     varied: Mapping[str, Any]
@@ -60,6 +73,12 @@ class Group:
     def accuracy(self, method: str, seeds: Collection[int] | None = None) -> Value | None:
         """Mean over seeds of the average accuracy over tasks t ≥ 1; unfinished streams do not count."""
         return self.per_stream(method, lambda row: row["accuracy"], seeds)
+
+    def accuracy_from_0(self, method: str) -> Value | None:
+        """As `accuracy`, with the accuracy before all tasks counted as that of a task, t = 0."""
+        streams = [accuracies_from_0(rows) for rows in self.streams(method).values()]
+        averages = [float(np.mean(accuracies)) for accuracies in streams if accuracies]
+        return Value.of(averages) if averages else None
 
     def per_stream(self, method: str, measure: Measure, seeds: Collection[int] | None = None) -> Value | None:
         """Mean over (these) seeds of a measure's average over tasks; tasks where it is None are left out."""
@@ -96,7 +115,12 @@ def read_folder(folder: str | Path) -> list[Row]:
 
 
 def grouped(rows: Iterable[Row]) -> list[Group]:
-    """Rows by dataset and protocol, in order of appearance."""
+    """Rows by dataset and protocol, in order of appearance.
+
+    >>> rows = [{"dataset": "digits", "budget": b, "method": "cual"} for b in (0.005, 0.02, 0.02)]
+    >>> [(group.varied["budget"], len(group.rows)) for group in grouped(rows)]
+    [(0.005, 1), (0.02, 2)]
+    """
     groups: dict[tuple[str, tuple[tuple[str, Any], ...]], list[Row]] = {}
     for row in rows:
         key = row["dataset"], tuple((name, _plain(row.get(name, DEFAULTS[name]))) for name in VARIED)
@@ -110,7 +134,12 @@ def _plain(value: Any) -> Any:
 
 
 def differing(groups: Sequence[Group]) -> tuple[str, ...]:
-    """Which fields of the protocol differ between groups of one dataset, so that a title must name them."""
+    """Which fields of the protocol differ between groups of one dataset, so that a title must name them.
+
+    >>> groups = grouped([{"dataset": "digits", "budget": b} for b in (0.005, 0.02)])
+    >>> differing(groups)
+    ('budget',)
+    """
     by_dataset: dict[str, list[Mapping[str, Any]]] = {}
     for group in groups:
         by_dataset.setdefault(group.dataset, []).append(group.varied)

@@ -20,7 +20,12 @@ ZONES = ("novel", "ambiguous", "old")
 
 @dataclass(frozen=True)
 class Truth:
-    """The labels of a features file, by row and by class number of the stream."""
+    """The labels of a features file, by row and by class number of the stream.
+
+    >>> truth = Truth.of(Table(np.zeros((3, 2)), y=np.array(["fox", "cat", "fox"])))
+    >>> truth.codes.tolist(), truth.classes([1]), truth.first_names(["cat", "owl"])
+    ([1, 0, 1], ['fox'], ['cat', 'owl'])
+    """
 
     labels: AnyArray
     names: AnyArray

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from cual.agent import Agent
+from cual.bench import PROTOCOL
 from cual.bench.annotators import Recorded
 from cual.bench.drift import GIVEN, Change
 from cual.bench.drift_rows import Views, drift_row
@@ -135,7 +136,7 @@ def walk(setting: Setting, method: str, seed: int, data: Data, agent: Agent, don
         last = task.number == len(stream.tasks)
         row |= evaluation_row(after, seen, stream, task.number, data.truth, last)
         row |= learning_row(task, agent, adaptation, annotator, data.truth)
-        row |= {"seconds": round(seconds, 3), **setting.varied()}
+        row |= {"seconds": round(seconds, 3), **setting.varied(), "protocol": PROTOCOL}
         if task.number == 1:
             row["per_class_before"] = evaluation_row(agent, data.features, stream, 0, data.truth, False)[
                 "per_class"

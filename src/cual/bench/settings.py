@@ -72,6 +72,10 @@ class Setting:
         Of a parquet file, the column of labels, where it is not called as usual.
     made_by
         The commands that make the features, for the message when they are missing.
+
+    >>> setting = Setting("features/eurosat.npz", methods=("cual", "cual-plus"), budget=0.005)
+    >>> setting.dataset, setting.protocol.first, setting.varied()["budget"]
+    ('eurosat', 2, 0.005)
     """
 
     features: str
@@ -159,7 +163,13 @@ DEFAULTS: Mapping[str, Any] = {f.name: f.default for f in fields(Setting) if f.d
 
 
 def check_features(settings: Iterable[Setting]) -> None:
-    """Before a long run: all features files that are missing, and the commands that make them."""
+    """Before a long run: all features files that are missing, and the commands that make them.
+
+    >>> check_features([Setting("gone.npz", made_by=("cual embed photos -o gone.npz",))])
+    Traceback (most recent call last):
+    cual.errors.BadFile: gone.npz is missing. Make it with
+      cual embed photos -o gone.npz
+    """
     missing = {s.features: s for s in settings if s.features != DIGITS and not Path(s.features).exists()}
     if missing:
         messages = [
@@ -193,6 +203,12 @@ def from_yaml(path: str | Path) -> dict[str, Setting]:
         defaults: {methods: [cual, er-entropy], seeds: [0, 1, 2], budget: 0.0125}
         eurosat: {features: features/eurosat.npz, first: 2, increment: 1, budget: 0.005}
         places: {features: features/places.npz, first: 10, increment: 5, buffer: 5000}
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "runs.yaml"
+    >>> _ = file.write_text("defaults: {seeds: [0, 1]}\\nsmall: {features: digits, first: 5}")
+    >>> from_yaml(file)["small"].seeds
+    (0, 1)
     """
     import yaml
 
@@ -222,7 +238,14 @@ def called_like(named: Mapping[str, Setting], part: str) -> dict[str, Setting]:
 
 
 def from_fields(row: Mapping[str, Any], where: str) -> Setting:
-    """A `Setting` from plain values; lists become tuples, unknown names an error that says where."""
+    """A `Setting` from plain values; lists become tuples, unknown names an error that says where.
+
+    >>> from_fields({"features": "digits", "seeds": [0, 1]}, "runs.yaml").seeds
+    (0, 1)
+    >>> from_fields({"first": 2}, "runs.yaml, eurosat")
+    Traceback (most recent call last):
+    cual.errors.BadOption: runs.yaml, eurosat: which features file? (field `features`)
+    """
     known = {f.name for f in fields(Setting)}
     unknown = sorted(set(row) - known)
     if unknown:

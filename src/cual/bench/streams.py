@@ -47,6 +47,12 @@ class Protocol:
         By how many places the order of classes that the seed draws is turned, so that others come last.
     drift
         How known classes change from task to task, if they do.
+
+    >>> Protocol(first=2, increment=1).old_per_new
+    2.0
+    >>> Protocol(first=0)
+    Traceback (most recent call last):
+    cual.errors.BadOption: first (0) and increment (1) must be at least 1
     """
 
     first: int = 2
@@ -102,6 +108,15 @@ class Stream:
     ----------
     look
         Of a stream of looks: the one of the rows to fit on, and of those in `test`.
+
+    >>> y = np.repeat([0, 1, 2, 3], 50)
+    >>> stream = make_stream(y, Protocol(first=2, increment=1), seed=0)
+    >>> [(task.number, len(task.new), len(task.old)) for task in stream.tasks]
+    [(1, 1, 2), (2, 1, 3)]
+    >>> len(stream.introduced(0)), len(stream.introduced(2)), len(stream.tested(1))
+    (2, 4, 3)
+    >>> bool(np.isin(stream.test_rows(2), stream.met_before(2)).any())  # none that was learned
+    False
     """
 
     order: tuple[int, ...]
@@ -182,7 +197,13 @@ def make_stream(y: AnyArray, protocol: Protocol, seed: int) -> Stream:
 
 
 def class_order(classes: Sequence[int], protocol: Protocol, seed: int) -> tuple[int, ...]:
-    """The order in which classes appear."""
+    """The order in which classes appear.
+
+    >>> order = class_order([0, 1, 2, 3], Protocol(), seed=0)
+    >>> turned = class_order([0, 1, 2, 3], Protocol(turn=1), seed=0)
+    >>> turned == order[1:] + order[:1]
+    True
+    """
     order = generator(seed, 0, 0, "bench class order").permutation(list(classes)).tolist()
     turn = protocol.turn % len(order)
     return (*order[turn:], *order[:turn])

@@ -59,6 +59,10 @@ DRIFT_SHARES = {
 }
 """Columns of rows under drift that are shares, as a table heads them."""
 AVERAGE = "Mean ± deviation over seeds of the accuracy averaged over tasks t ≥ 1; a class never found counts 0."
+AVERAGE_FROM_0 = (
+    "Mean ± deviation over seeds, averaged over tasks t ≥ 0: the first classes alone, before all tasks, count "
+    "as a task, which the paper calls t = 0."
+)
 VARYING = ("budget", "increment", "wrong", "skip", "rarity", "imbalance", "synonyms")
 """Fields of the protocol that get a table and a figure of their own where they vary."""
 NOT_IN_PAPER = ("rarity", "natural", "imbalance", "wrong", "synonyms", "skip", "drift")
@@ -80,7 +84,10 @@ def overview(groups: Sequence[Group]) -> list[Table]:
     varied = [alike for field in VARYING for alike in varying(groups, field)]
     compared = {id(g) for alike in varied for g in alike}
     tables = [t for field in VARYING for t in varied_tables(groups, field)]
-    return tables if len(compared) == len(groups) else [accuracy_table(groups), *tables]
+    if len(compared) == len(groups):
+        return tables
+    from_0 = accuracy_from_0_table(groups)
+    return [accuracy_table(groups), *([from_0] if from_0.rows else []), *tables]
 
 
 def group_tables(group: Group, before: str = "") -> list[Table]:
@@ -92,6 +99,14 @@ def group_tables(group: Group, before: str = "") -> list[Table]:
 def accuracy_table(groups: Sequence[Group]) -> Table:
     """Average accuracy over tasks per method and dataset."""
     return _accuracies("Average accuracy over tasks (%)", groups, titles(groups))
+
+
+def accuracy_from_0_table(groups: Sequence[Group]) -> Table:
+    """The same over tasks t ≥ 0; without rows where results do not tell the accuracy before all tasks."""
+    told = [m for m in ordered(groups) if any(g.accuracy_from_0(m) for g in groups)]
+    rows = [(m, *(g.accuracy_from_0(m) for g in groups)) for m in told]
+    title = "Average accuracy over tasks, task 0 counted (%)"
+    return Table(title, ("method", *titles(groups)), tuple(rows), AVERAGE_FROM_0)
 
 
 def varied_tables(groups: Sequence[Group], field: str) -> list[Table]:
@@ -125,6 +140,7 @@ def learning_table(group: Group) -> Table:
     """What each method reached, asked and believed; where seeds differ, also on those that all have."""
     last, common = max(group.tasks), group.common_seeds()
     shared = bool(common) and any(set(group.streams(m)) != set(common) for m in group.methods)
+    told_from_0 = any(group.accuracy_from_0(m) for m in group.methods)
 
     def row(m: str) -> tuple[Cell, ...]:
         accuracy = group.accuracy(m)
@@ -134,6 +150,7 @@ def learning_table(group: Group) -> Table:
             accuracy,
             str(accuracy.n) if accuracy else None,
             *((group.accuracy(m, common),) if shared else ()),
+            *((group.accuracy_from_0(m),) if told_from_0 else ()),
             count(group.per_stream(m, lambda r: r["labels_used"])),
             group.per_stream(m, lambda r: r["novel_queried"] / r["labels_used"] if r["labels_used"] else None),
             count(Value.of(missed)) if missed else None,
@@ -146,6 +163,7 @@ def learning_table(group: Group) -> Table:
         "accuracy (%)",
         "seeds",
         *((f"seeds {', '.join(map(str, common))} (%)",) if shared else ()),
+        *(("with task 0 (%)",) if told_from_0 else ()),
         "labels",
         "of them novel (%)",
         "classes missed",
@@ -158,7 +176,8 @@ def learning_table(group: Group) -> Table:
         columns,
         group,
         row,
-        note="Labels and pseudo-labels per task. Novel: the agent did not know the class. Classes missed: "
+        note="With task 0: the first classes alone, before all tasks, count as a task. "
+        "Labels and pseudo-labels per task. Novel: the agent did not know the class. Classes missed: "
         "unknown after the last task. Precision: pseudo-labels that are right (for incdfm: novel). "
         "Recall: novel samples that got a right one.",
     )
@@ -208,7 +227,11 @@ def novelty_table(group: Group) -> Table:
 
 
 def by_novelty(method: str) -> bool:
-    """Whether a method chooses by S⁰ and Sⁱ whom to ask or what to believe."""
+    """Whether a method chooses by S⁰ and Sⁱ whom to ask or what to believe.
+
+    >>> by_novelty("cual"), by_novelty("er-entropy")
+    (True, False)
+    """
     m = methods[method]
     chooses = m.believe is not None or not isinstance(m.first, Random)
     return isinstance(m.learner, Novelty) and chooses
@@ -250,14 +273,23 @@ def _per_method(
 
 
 def ordered(groups: Iterable[Group]) -> list[str]:
-    """Methods of the groups: the Oracle first, then in the library's order, then others."""
+    """Methods of the groups: the Oracle first, then in the library's order, then others.
+
+    >>> ordered([Group("digits", {}, tuple({"method": m} for m in ("mine", "cual", "oracle")))])
+    ['oracle', 'cual', 'mine']
+    """
     there = dict.fromkeys(m for g in groups for m in g.methods)
     order = ("oracle", *methods.names())
     return sorted(there, key=lambda m: order.index(m) if m in order else len(order))
 
 
 def titles(groups: Sequence[Group]) -> list[str]:
-    """A short name per group: the dataset, and what tells it from others of the same dataset."""
+    """A short name per group: the dataset, and what tells it from others of the same dataset.
+
+    >>> from cual.bench.results import grouped
+    >>> titles(grouped([{"dataset": "digits", "budget": b} for b in (0.005, 0.02)]))
+    ['digits 0.5 %', 'digits 2 %']
+    """
     fields = differing(groups)
     return [" ".join([g.dataset, *(shown(f, g.varied[f]) for f in fields)]) for g in groups]
 

@@ -61,7 +61,15 @@ class Scored:
 
 @dataclass(frozen=True)
 class Accepted:
-    """What the adaptation accepts so far: rows of the pool and their classes, by where the label came from."""
+    """What the adaptation accepts so far: rows of the pool and their classes, by where the label came from.
+
+    >>> accepted = Accepted(np.array([3, 8, 5]), classes=np.array([0, 2, 2]), human=np.array([1, 1, 0]))
+    >>> novel, believed = accepted.of(True, novel_from=1), accepted.believed()
+    >>> novel[0].tolist(), believed[0].tolist(), accepted.old(novel_from=1)[0].tolist()
+    ([8], [5], [3])
+    >>> accepted.only(accepted.human == 1).rows.tolist(), accepted.take(np.array([2, 0])).rows.tolist()
+    ([3, 8], [5, 3])
+    """
 
     rows: IntArray
     classes: IntArray
@@ -99,7 +107,13 @@ class Accepted:
 
 
 def samples_of(pool: Pool, accepted: Accepted, device: torch.device, n_classes: int, first: int = 0) -> Samples:
-    """What a head learns from: class numbers from `first` on; of answers that weigh less, targets that do."""
+    """What a head learns from: class numbers from `first` on; of answers that weigh less, targets that do.
+
+    >>> by_people, sure = np.array([1]), np.array([0.75], np.float32)
+    >>> accepted = Accepted(np.array([1]), np.array([2]), by_people, weights=sure)
+    >>> samples_of(Pool(np.eye(3)), accepted, torch.device("cpu"), n_classes=3).y
+    tensor([[0.0000, 0.0000, 0.7500]])
+    """
     classes = torch.from_numpy(accepted.classes - first).to(device)
     X = pool.take(accepted.rows, device)
     if accepted.weights is None or not accepted.human.any():
@@ -215,7 +229,12 @@ class Detector(Protocol):
 
 @dataclass(frozen=True)
 class ByScore:
-    """A detector whose threshold is T_inner: `stds` deviations above the mean score of the validation set."""
+    """A detector whose threshold is T_inner: `stds` deviations above the mean score of the validation set.
+
+    >>> detector = ByScore(lambda X: X[:, 0], validation=torch.tensor([[0.0], [2.0]]), stds=2.0)
+    >>> detector.novelty(torch.tensor([[5.0]])) > float(detector.threshold)
+    tensor([True])
+    """
 
     novelty: Callable[[Tensor], Tensor]
     validation: Tensor
@@ -335,4 +354,9 @@ def head_probabilities(
 
 
 def softmax(logits: Tensor) -> FloatArray:
+    """Probabilities of logits, each row by itself.
+
+    >>> softmax(torch.tensor([[0.0, 0.0], [0.0, 99.0]])).round(2).tolist()
+    [[0.5, 0.5], [0.0, 1.0]]
+    """
     return torch.softmax(logits, dim=1).cpu().numpy()

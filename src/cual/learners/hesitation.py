@@ -62,6 +62,10 @@ class Hesitation:
         "entropy" of its probabilities, or "margin", one minus that between the two likeliest classes.
     epochs
         Of the working copy of A that learns by replay as answers come.
+
+    >>> p = np.array([[0.5, 0.5], [0.9, 0.1]], np.float32)
+    >>> print(Hesitation("entropy").of(p).round(2), Hesitation("margin").of(p).round(2))
+    [0.69 0.33] [1.  0.2]
     """
 
     unnamed = False

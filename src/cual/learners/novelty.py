@@ -43,6 +43,12 @@ class Novelty:
         Share of the validation set's mean S⁰ below which a distance to a novel class is not believed.
     unnamed
         Ask nothing: what is believed novel is one class, with a made-up name (incDFM).
+
+    >>> Novelty(uncertainty="mahalanobis", epochs=3).uncertainty.variance
+    0.995
+    >>> Novelty(floor=2)
+    Traceback (most recent call last):
+    cual.errors.BadOption: floor lies between 0 and 1, but is 2
     """
 
     def __init__(

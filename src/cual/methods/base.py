@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, cast
@@ -57,6 +58,13 @@ class Method:
         Samples in the replay memory.
     budget_factor
         Multiplies the budget: 8 for only-al-8x, infinite for the Oracle.
+
+    >>> from cual.methods import methods
+    >>> quick = methods["cual"].but(name="quick", rounds=3, head={"hidden": 64})
+    >>> quick.rounds, quick.head.hidden, methods["cual"].rounds
+    (3, 64, 10)
+    >>> Method.from_json(quick.to_json()).head.hidden
+    64
     """
 
     name: str
@@ -165,8 +173,20 @@ class Method:
 
 _FIELDS = tuple(f.name for f in fields(Method))
 methods = Registry[Method]("method")
+_homes: dict[str, str] = {}
 
 
 def add(method: Method) -> Method:
-    """Register a method under its own name."""
-    return methods.add(method.name)(method)
+    """Register a method under its own name, and remember which module did."""
+    added = methods.add(method.name)(method)
+    _homes[method.name] = sys._getframe(1).f_globals.get("__name__", "")  # pyright: ignore[reportPrivateUsage]
+    return added
+
+
+def home_of(name: str) -> str:
+    """The module that registered a method with `add`; nothing where it was registered otherwise.
+
+    >>> home_of("cual")
+    'cual.methods.cual'
+    """
+    return _homes.get(name, "")

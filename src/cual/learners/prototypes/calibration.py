@@ -36,6 +36,12 @@ class Spread:
         The median margin, in logits, of what novel classes win in the pool.
     level
         Logit of being right, but for the margin.
+
+    >>> logits = torch.tensor([[0.0, 1.0, -9.0], [0.0, 6.0, -9.0]])  # old, one novel class, none of these
+    >>> shares = torch.full((2, 3), 0.1).index_fill(1, torch.tensor([1]), 0.8)
+    >>> spread = Spread.of(logits, shares)
+    >>> spread.over(logits, shares)[:, 1].round(decimals=2)  # the larger margin is surer; 0.8 on average
+    tensor([0.6100, 0.9900])
     """
 
     usual: float
@@ -71,7 +77,13 @@ class Spread:
 
 
 def winning(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The outcome that wins, its margin over all others together, and whether it is a novel class."""
+    """The outcome that wins, its margin over all others together, and whether it is a novel class.
+
+    >>> old_wins, novel_wins = [3.0, 0.0, 0.0], [0.0, 4.0, 0.0]  # old, one novel class, none of these
+    >>> won, margins, novel = winning(torch.tensor([old_wins, novel_wins]))
+    >>> won.tolist(), novel.tolist()
+    ([0, 1], [False, True])
+    """
     best, won = logits.max(dim=1)
     others = logits.scatter(1, won[:, None], -torch.inf).logsumexp(dim=1)
     margins = (best - others).clamp(max=torch.finfo(torch.float32).max)
@@ -93,6 +105,13 @@ class Sureness:
         Of the outcomes in the pool.
     spread
         How much surer a large margin is; None if that is not known.
+
+    >>> sure = Sureness.unchecked()
+    >>> sure.shares(torch.tensor([[0.0, 0.0, 0.0, 0.0]]), n_old=2)
+    tensor([[0.2500, 0.2500, 0.2500, 0.2500]])
+    >>> doubting = Sureness(temperature=1.0, surprise=0.2, frequencies=torch.tensor([0.5, 0.25, 0.25]))
+    >>> doubting.outcomes(torch.tensor([[-99.0, 99.0, -99.0]]))
+    tensor([[0.1000, 0.8500, 0.0500]])
     """
 
     temperature: float
@@ -125,7 +144,11 @@ class Sureness:
 
 
 def outcomes(logits: Tensor, n_old: int) -> Tensor:
-    """Logits of: old, each novel class, and none of these."""
+    """Logits of: old, each novel class, and none of these.
+
+    >>> outcomes(torch.tensor([[0.0, 0.0, 1.0, -1.0]]), n_old=2).round(decimals=2)
+    tensor([[ 0.6900,  1.0000, -1.0000]])
+    """
     return torch.cat([logits[:, :n_old].logsumexp(dim=1, keepdim=True), logits[:, n_old:]], dim=1)
 
 

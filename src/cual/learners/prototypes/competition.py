@@ -243,7 +243,12 @@ class Competition:
 
 
 def novel_classes(accepted: Accepted, n_old: int) -> list[int]:
-    """Classes that answers name and that are not old."""
+    """Classes that answers name and that are not old.
+
+    >>> answers = Accepted(np.arange(4), np.array([0, 5, 5, 3]), human=np.array([1, 1, 1, 0]))
+    >>> novel_classes(answers, n_old=2)
+    [5]
+    """
     return np.unique(accepted.of(True, n_old)[1]).tolist()
 
 

@@ -26,7 +26,14 @@ STEPS = 60
 
 @dataclass(frozen=True)
 class Nearest:
-    """The nearest samples of some samples, numbered pool first, known ones next, and what each counts."""
+    """The nearest samples of some samples, numbered pool first, known ones next, and what each counts.
+
+    >>> few = Nearest(torch.tensor([[4]]), torch.tensor([[1.0]]))
+    >>> more = Nearest(torch.tensor([[1, 2]]), torch.tensor([[0.5, 0.5]]))
+    >>> Nearest.joined([few, more]).weights
+    tensor([[1.0000, 0.0000],
+            [0.5000, 0.5000]])
+    """
 
     voters: Tensor
     weights: Tensor
@@ -50,6 +57,11 @@ class PoolNearest:
         How many rows there will be.
     keep_bytes
         How many bytes stay in memory.
+
+    >>> kept = PoolNearest(rows=2, keep_bytes=0)  # all of it lies in a temporary file
+    >>> kept.append(Nearest(torch.tensor([[4], [7]]), torch.tensor([[1.0], [1.0]])))
+    >>> kept.take(np.array([1])).voters
+    tensor([[7]])
     """
 
     def __init__(self, rows: int, keep_bytes: int) -> None:

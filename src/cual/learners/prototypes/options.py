@@ -7,7 +7,14 @@ from cual import options
 
 @dataclass(frozen=True, kw_only=True)
 class PrototypeOptions:
-    """What the space and the competition are set up with; docs/cual-plus.md shows how flat each of them is."""
+    """What the space and the competition are set up with; docs/cual-plus.md shows how flat each of them is.
+
+    >>> PrototypeOptions(neighbours=5).neighbours
+    5
+    >>> PrototypeOptions(walk="far")
+    Traceback (most recent call last):
+    cual.errors.BadOption: walk is 'far', but takes a number
+    """
 
     shrink: float = 0.3
     """Ridge of the covariance that whitens; the head's own, for predictions, is larger."""

@@ -29,7 +29,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Scale:
-    """Mean and deviation of something over the known validation samples, to measure others by."""
+    """Mean and deviation of something over the known validation samples, to measure others by.
+
+    >>> scale = Scale.of(torch.tensor([1.0, 3.0]))
+    >>> scale, scale.deviations(torch.tensor([5.0]))
+    (Scale(mean=2.0, std=1.0), tensor([3.]))
+    """
 
     mean: float
     std: float
