@@ -20,6 +20,7 @@ from cual.heads.ccic import (
     TIE,
     VIEWS,
     Interpolation,
+    _endless,
     draw,
     log_votes,
     negative_triplets,
@@ -168,7 +169,7 @@ def naive_step(step: Interpolation, drawn: ccic.Draws, layers: list[Tensor], at:
         loss = loss - float(drawn.weights[i]) * (target * output(x).log_softmax(0)).sum()
     views = mixes[n : n + VIEWS * u]
     errors = [((output(x).softmax(0) - target) ** 2).mean() for x, target in views]
-    loss = loss + CONSISTENCY * sum(errors) / max(1, len(errors))
+    loss = loss + CONSISTENCY * sum(errors) / max(1, len(errors)) / CLASSES  # and once more, as published
     triplets = torch.stack([embed(x) for x, _ in mixes[n + VIEWS * u : 2 * n + VIEWS * u]])
     loss = loss + naive_supervised(triplets, [int(t.argmax()) for t in known[:n]])
     if len(rows) > n + u:
@@ -262,3 +263,14 @@ def test_gpu_learns_what_the_cpu_learns():
     assert all(torch.equal(x, again.state()[name]) for name, x in b.state().items())
     torch.testing.assert_close(a.state()["weight_0"], b.state()["weight_0"].cpu(), rtol=1e-2, atol=1e-2)
     torch.testing.assert_close(a.logits(task.replay.X).argmax(1), b.logits(task.replay.X).argmax(1).cpu())
+
+
+@pytest.mark.parametrize(("n", "shape"), [(5, (4, 5)), (5, (4, 6)), (7, (3, 2)), (3, (0, 4))])
+def test_numbers_come_from_permutations_and_no_more_of_them_are_drawn_than_needed(n, shape):
+    rng, other = np.random.default_rng(0), np.random.default_rng(0)
+    numbers = _endless(10, n, shape, rng)
+    assert numbers.shape == shape
+    for start in range(0, numbers.size - n + 1, n):
+        assert sorted(numbers.ravel()[start : start + n]) == list(range(10, 10 + n))
+    other.permuted(np.tile(np.arange(n), (math.ceil(numbers.size / n), 1)), axis=1)
+    assert rng.random() == other.random()

@@ -257,12 +257,52 @@ def test_what_cannot_be_learned_or_taken_back() -> None:
         head.learn(lesson(samples(3), classes=3), rng())
     with pytest.raises(BadLabels, match="from 0 to 3"):
         head.learn(lesson(samples(9, classes=9)), rng())
-    with pytest.raises(BadLabels, match="targets of 9 classes"):
-        head.learn(lesson(samples(9, classes=9, soft=True)), rng())
+    with pytest.raises(BadLabels, match="targets of 9 classes do not fit into 4"):
+        head.learn(lesson(samples(7, classes=9, soft=True)), rng())
     with pytest.raises(BadLabels, match="not negative"):
         head.learn(lesson(Samples(NONE.X.new_ones(1, D), torch.tensor([[1.5, -0.5]]))), rng())
     with pytest.raises(BadLabels, match="fewer samples than are taken back"):
         head.without(samples(100))
+    only_two = samples(100)
+    with pytest.raises(BadLabels, match="class 2 has fewer"):
+        head.without(Samples(only_two.X, torch.full_like(only_two.y, 2)))
+    emptied = head.without(pick(samples(20), (samples(20).y == 1).nonzero().flatten().tolist()))
+    assert emptied.joined([0, -1, 1, 2]).n_classes == 3
+    for sums, counts in ((emptied._sums, head._counts), (head._sums, emptied._counts)):
+        part = emptied._with(emptied._all_sums._replace(sums=sums, counts=counts))
+        with pytest.raises(BadLabels, match="class 1 cannot be left out"):
+            part.joined([0, -1, 1, 2])
+
+
+@pytest.mark.parametrize("options", [{}, {"expand": 40}, {"widest": 3}])
+def test_whitened_classes_lie_around_their_means_with_a_round_spread(options: dict[str, int]) -> None:
+    """Means of whitened samples are whitened means, and what spreads around them has the covariance 1."""
+    given = samples(4000)
+    head = learned([given], shrink=1e-6, **options)
+    Z, means = head.whiten(given.X), head.whitened_means()
+    for c in range(CLASSES):
+        torch.testing.assert_close(Z[given.y == c].mean(dim=0), means[c], rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(Z.mean(dim=0), torch.zeros(Z.shape[1]), rtol=0, atol=1e-3)
+    if not options:
+        within = (Z - means[given.y]).double()
+        torch.testing.assert_close(
+            within.T @ within / len(Z), torch.eye(D, dtype=torch.float64), rtol=0, atol=1e-2
+        )
+
+
+def test_logits_are_never_made_surer() -> None:
+    head, held_out = learned([samples(400)]), samples(300, seed=1)
+    assert head.sureness(Samples(held_out.X[:0], held_out.y[:0])) == 1.0
+    sure = Samples(held_out.X, head.logits(held_out.X).argmax(dim=1))
+    assert head.sureness(sure) == 1.0
+    assert head.sureness(Samples(held_out.X, (sure.y + 1) % CLASSES)) == 2.0**-12
+
+    def loss(factor: float) -> float:
+        return float(torch.nn.functional.cross_entropy(factor * head.logits(held_out.X), held_out.y))
+
+    found = head.sureness(held_out)
+    assert found <= 1
+    assert loss(found) <= min(loss(found / 2), loss(min(1.0, 2 * found)), loss(1.0))
 
 
 def test_an_agent_learns_with_it_and_is_saved(tmp_path, world) -> None:

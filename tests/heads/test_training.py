@@ -94,6 +94,21 @@ def test_training_equals_the_plain_autograd_loop(head, soft, sizes):
     torch.testing.assert_close(grown.logits(X), expected, rtol=1e-4, atol=1e-5)
 
 
+def test_a_sample_counts_as_much_as_its_target_sums_to():
+    """As in the plain loop, whose cross-entropy is linear in the target."""
+    head, whole, rng = (
+        started(MLP(hidden=33, epochs=6), CLASSES),
+        lesson((9, 60, 80), True),
+        np.random.default_rng(1),
+    )
+    y = whole.pseudo.y * torch.from_numpy(rng.uniform(0.1, 1, (60, 1))).float()
+    parts = Lesson(CLASSES, whole.queried, Samples(whole.pseudo.X, y), whole.replay)
+    expected = autograd_logits(head, parts, np.random.default_rng(3), whole.replay.X)
+    logits = head.learn(parts, np.random.default_rng(3)).logits(whole.replay.X)
+    torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-5)
+    assert (logits - head.learn(whole, np.random.default_rng(3)).logits(whole.replay.X)).abs().max() > 0.01
+
+
 @pytest.mark.parametrize("head", [Linear(), MLP(hidden=33)], ids=["linear", "mlp"])
 def test_growing_keeps_old_rows_bit_for_bit(head):
     learned = head.learn(lesson((60, 0, 0)), np.random.default_rng(0))
@@ -172,6 +187,7 @@ def test_progress_is_reported_in_order_and_not_too_often():
     assert calls == sorted(set(calls))
     assert calls[-1] == (steps, steps)
     assert 50 <= len(calls) <= 101
+    assert calls[:2] == [(5, steps), (10, steps)]  # every 5: no more than a hundred times
 
 
 def test_mistakes_have_names():

@@ -5,7 +5,21 @@ import pytest
 
 from cual import SKIP, Adaptation, Agent
 from cual.data.labels import Answer
-from cual.loop.merges import SIZES, Merge, _Calibration, _size, _View
+from cual.data.pool import Pool
+from cual.learners import Accepted
+from cual.loop import merges
+from cual.loop.merges import (
+    NEIGHBOURS,
+    OF_KNOWN,
+    SAMPLES,
+    SIZES,
+    Merge,
+    _Calibration,
+    _Crowd,
+    _looked_at,
+    _size,
+    _View,
+)
 
 OLD = ("ant", "bee", "cat", "dog")
 NEW = ("owl", "fox")
@@ -114,6 +128,19 @@ def test_one_known_class_says_nothing() -> None:
     assert task.merges(least=-1) == []
 
 
+def test_a_class_of_which_one_sample_is_remembered_is_not_compared() -> None:
+    """How alike samples of it are cannot be said of one."""
+    rng = np.random.default_rng(0)
+    y = ["ant"] * 30 + ["bee"] * 30 + ["elk"]
+    X = rng.normal(0, 1, (61, 8)) + 6 * np.eye(8)[[0] * 30 + [1] * 30 + [2]]
+    task = Agent.fit(X, y).adapt(rng.normal(0, 1, (30, 8)) + 6 * np.eye(8)[3], budget=4)
+    while query := task.ask():
+        task.tell(query.id, dict.fromkeys(query.ids, "owl"))
+    merges = task.merges(least=-1)
+    assert sorted(merge.b for merge in merges) == ["ant", "bee"]
+    assert all(0 <= merge.probability <= 1 for merge in merges)
+
+
 def test_the_same_again_and_nothing_changes(meadow: Meadow) -> None:
     task = meadow.adapted({"owl": ("owl", "Eule")})
     journal = task.journal
@@ -178,3 +205,97 @@ def test_the_calibration_is_right_about_what_it_was_made_of() -> None:
     calibration = _Calibration.of(same.astype(np.float32), different.astype(np.float32))
     for x in (-1.0, 0.5, 2.0):  # two normal densities: the logarithm of their ratio is x − ½
         assert calibration.evidence(np.array([x], np.float32)) == pytest.approx(x - 0.5, abs=0.15)
+
+
+@pytest.fixture(scope="module")
+def crowd(meadow: Meadow) -> _Crowd:
+    """Twelve answers among what is remembered and the rest of the pool."""
+    return _Crowd(meadow.agent, Pool(meadow.pool), np.arange(3, 15))
+
+
+def test_a_crowd_is_remembered_samples_answers_and_others_seen_from_the_middle_of_the_pool(
+    meadow: Meadow, crowd: _Crowd
+) -> None:
+    memory = meadow.agent.replay.samples()
+    assert sorted(crowd.known) == list(range(len(OLD)))
+    assert [len(places) for places in crowd.known.values()] == np.bincount(memory.y.numpy()).tolist()
+    remembered = sorted(place for places in crowd.known.values() for place in places.tolist())
+    assert remembered == list(range(len(memory.y)))
+    assert crowd.answers.tolist() == [len(remembered) + i for i in range(12)]
+    assert len(crowd._directions) == len(remembered) + len(meadow.pool)
+    assert np.linalg.norm(crowd._directions, axis=1) == pytest.approx(np.ones(len(crowd._directions)), rel=1e-4)
+
+
+def test_neighbours_are_the_nearest_of_all_and_surroundings_their_sums(crowd: _Crowd) -> None:
+    U = crowd._directions.astype(np.float64)
+    assert len(crowd._neighbours) == crowd.answers[-1] + 1
+    for place in (0, 5, int(crowd.answers[0]), int(crowd.answers[-1])):
+        cosines = U @ U[place]
+        assert set(crowd._neighbours[place].tolist()) == set(np.argsort(-cosines)[: NEIGHBOURS + 1].tolist())
+    alone, around = crowd._views
+    assert (alone.size, around.size) == (1, NEIGHBOURS + 1)
+    assert alone.sums[7] == pytest.approx(crowd._directions[7])
+    assert around.sums[7] == pytest.approx(crowd._directions[crowd._neighbours[7]].sum(axis=0), abs=1e-4)
+
+
+def test_the_less_typical_half_of_a_class_is_farthest_from_its_mean(crowd: _Crowd) -> None:
+    for c, places in crowd.known.items():
+        alike = crowd._directions[places] @ crowd._directions[places].mean(axis=0)
+        half = places[np.argsort(alike)[: len(places) // 2]]
+        assert set(crowd._atypical[c].tolist()) == set(half.tolist())
+
+
+def test_what_surroundings_share_is_counted(crowd: _Crowd) -> None:
+    a, b = crowd.answers[:2], crowd.answers[2:7]
+    around = [set(crowd._neighbours[places].ravel().tolist()) for places in (a, b)]
+    alone, together, shared = crowd._alike(a, b)
+    assert alone == pytest.approx(crowd._views[0].alike(a, b), rel=1e-5)
+    assert together == pytest.approx(crowd._views[1].alike(a, b), rel=1e-5)
+    assert shared == pytest.approx(len(around[0] & around[1]) / min(map(len, around)))
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_likeness_is_calibrated_by_as_many_samples_of_known_classes(
+    crowd: _Crowd, known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one class and of two; answers are atypical, what stands for a known class is not."""
+    seen: list[tuple[list[int], list[int]]] = []
+    plain = _Crowd._alike
+
+    def alike(self: _Crowd, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        seen.append((a.tolist(), b.tolist()))
+        return plain(self, a, b)
+
+    monkeypatch.setattr(_Crowd, "_alike", alike)
+    monkeypatch.setattr(crowd, "_calibrated", {})
+    a, b = crowd.answers[:5], next(iter(crowd.known.values())) if known else crowd.answers[5:8]
+    first = crowd.evidence(a, b, known)
+    assert list(crowd._calibrated) == [(4, OF_KNOWN if known else 2)]
+    assert seen.pop() == (a.tolist(), b.tolist())
+    assert crowd.evidence(a, b, known) == first
+    seen.pop()
+    class_of = {place: c for c, places in crowd.known.items() for place in places.tolist()}
+    atypical = {place for places in crowd._atypical.values() for place in places.tolist()}
+    assert len(seen) == 2 * merges.DRAWS
+    for i, (some, others) in enumerate(seen):
+        (mine,), (theirs,) = ({class_of[place] for place in places} for places in (some, others))
+        assert (mine == theirs) is (i % 2 == 0)
+        assert not {*some} & {*others}
+        assert {*some} <= atypical
+        assert len(some) == 4
+        assert len(others) == (min(OF_KNOWN, len(crowd.known[theirs]) - 4 * (i % 2 == 0)) if known else 2)
+        assert known or {*others} <= atypical
+    assert not known or not {place for _, others in seen for place in others} <= atypical
+
+
+def test_of_each_class_the_first_answers_are_looked_at() -> None:
+    classes = np.array([0, 1] * (SAMPLES + 2))
+    human = np.ones(len(classes), np.int64)
+    human[2] = 0
+    looked = _looked_at(Accepted(np.arange(len(classes)), classes, human))
+    assert looked.tolist() == [i for i in range(len(classes)) if i != 2][: 2 * SAMPLES]
+
+
+def test_a_merge_is_told_in_percent() -> None:
+    assert "are probably one class (87 %)" in str(Merge("Woods", "Forest", 0.87, 3, 5))
+    assert "are probably not one class (50 %)" in str(Merge("Woods", "Forest", 0.5, 3, 0))

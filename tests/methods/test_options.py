@@ -286,3 +286,12 @@ def test_a_read_only_memory_map_is_saved_without_a_warning(
     finally:
         torch.set_warn_always(always)
     assert [str(w.message) for w in recwarn] == []
+
+
+def test_every_option_of_a_method_is_listed_under_the_name_that_changes_it() -> None:
+    """Those of its parts as well; its name and summary are none."""
+    listed = CUAL.options()
+    assert {"learner.uncertainty", "head.hidden", "believe.alpha", "rounds", "first_share"} <= listed.keys()
+    assert not {"name", "summary", "learner", "head"} & listed.keys()
+    assert listed["rounds"] == CUAL.rounds
+    assert listed["head.hidden"] == CUAL.head.hidden

@@ -3,93 +3,101 @@
 import argparse
 import os
 import sys
-import tomllib
+import time
+from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
-
-from mutation.making import mutants, sample
-from mutation.rooms import ROOMS
-from mutation.running import Scratch, warm_up
-from mutation.runs import KEPT, Result, Runs
-
-EXPLAINED = Path(__file__).parent / "survivors.toml"
-SHARE = 0.9
+from mutation import crew, kept
+from mutation.making import Mutant, mutants, sample
+from mutation.report import SHARE, Reasons, explained, reason, report
+from mutation.rooms import ROOMS, ROOT
+from mutation.running import warm_up
+from mutation.runs import Runs, source_digest
 
 
-def explained() -> dict[tuple[str, str, str], str]:
-    """Reasons why a mutant need not be killed: by file, and lines before and after; no line after means any."""
-    rows = tomllib.loads(EXPLAINED.read_text()).get("survivor", []) if EXPLAINED.exists() else []
-    return {(row["file"], row["before"].strip(), row.get("after", "").strip()): row["reason"] for row in rows}
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    add = parser.add_argument
+    add("--room", action="append", choices=list(ROOMS), help="this one only; may be given again")
+    add("--sample", type=int, default=20, help="mutants of each room")
+    add("--all", action="store_true", help="all mutants (hours), in random order")
+    add("--again", action="store_true", help="only those that survived without a reason")
+    add("--seed", type=int, default=17, help="of the sample, and of the order")
+    add("--jobs", type=int, default=os.cpu_count() or 1, help="mutants at a time, each in its own process")
+    add(
+        "--minutes",
+        type=float,
+        default=float("inf"),
+        help="when to end with what there is; what is known is kept",
+    )
+    add("--limit", type=float, default=12, help="seconds of tests that a mutant faces at most")
+    add(
+        "--longest",
+        type=float,
+        default=600,
+        help="seconds of one file's tests that are run at most without a bug",
+    )
+    add("--patience", type=float, default=20, help="times as long by the clock as by the processor")
+    add(
+        "--from",
+        dest="take",
+        type=Path,
+        action="append",
+        default=[],
+        help="results of another machine (JSON lines)",
+    )
+    add("--into", type=Path, help="where results are written for another machine (JSON lines)")
+    return parser.parse_args()
 
 
-def reason(result: Result, reasons: dict[tuple[str, str, str], str]) -> str:
-    """Why this one need not be killed; nothing if it should be."""
-    file, before, after = result.mutant.file, result.change.before, result.change.after
-    return reasons.get((file, before, after), "") or reasons.get((file, before, ""), "")
-
-
-def report(results: dict[str, list[Result]], seed: int) -> bool:
-    """Prints the table and the survivors; whether enough were killed in every room."""
-    reasons = explained()
-    console = Console()
-    table = Table(title=f"mutants (seed {seed})")
-    for column in ("room", "mutants", "killed", "timed out", "survived", "equivalent", "share"):
-        table.add_column(column, justify="left" if column == "room" else "right")
-    enough = True
-    for room, rows in results.items():
-        alive = [row for row in rows if row.outcome == "survived"]
-        left = [row for row in alive if not reason(row, reasons)]
-        outcomes = [row.outcome for row in rows]
-        counted = len(rows) - len(alive) + len(left)
-        share = (counted - len(left)) / max(counted, 1)
-        enough &= share >= SHARE
-        figures = (
-            len(rows),
-            outcomes.count("killed"),
-            outcomes.count("timed out"),
-            len(left),
-            len(alive) - len(left),
-        )
-        table.add_row(room, *map(str, figures), f"{share:.1%}")
-        for row in alive:
-            why = reason(row, reasons)
-            lines = f"    - {row.change.before}\n    + {row.change.after}"
-            print(
-                f"{'equivalent' if why else 'SURVIVED'}  {row.mutant.file}:{row.mutant.line}  {row.by}\n{lines}"
-            )
-            if why:
-                print(f"    {why}")
-    console.print(table)
-    return enough
+def in_turns(chosen: dict[str, list[Mutant]]) -> list[Mutant]:
+    """Mutants of all rooms in turn: whenever it ends, as many of each were run, as far as there are."""
+    turns = zip_longest(*chosen.values())
+    return [mutant for turn in turns for mutant in turn if mutant is not None]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--room", action="append", choices=list(ROOMS), help="this one only; may be given again"
-    )
-    parser.add_argument("--sample", type=int, default=20, help="mutants of each room")
-    parser.add_argument("--all", action="store_true", help="all mutants (hours)")
-    parser.add_argument("--seed", type=int, default=17, help="of the sample")
-    parser.add_argument("--limit", type=float, default=12, help="seconds of tests that a mutant faces at most")
-    args = parser.parse_args()
+    args = arguments()
+    until = time.monotonic() + 60 * args.minutes
     os.nice(10)
-    warm_up()
-    scratch = Scratch(KEPT / "scratch")
-    results: dict[str, list[Result]] = {}
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, disable=not sys.stdout.isatty()) as bars:
-        for name in args.room or ROOMS:
-            room = ROOMS[name]
-            runs = Runs(room, scratch, args.limit)
-            all_of_them = mutants(room, scratch.cual)
-            chosen = all_of_them if args.all else sample(all_of_them, args.sample, args.seed)
-            results[name] = [runs.result(mutant) for mutant in bars.track(chosen, description=f"{name:12}")]
-    if not report(results, args.seed):
+    for file in args.take:
+        print(f"{kept.take(file)} results of {file}", flush=True)
+    names = args.room or list(ROOMS)
+    limits = {"limit": args.limit, "longest": args.longest, "patience": args.patience, "until": until}
+    rooms = {name: Runs(ROOMS[name], **limits) for name in names}
+    all_of_them = {name: mutants(ROOMS[name], ROOT / "src" / "cual") for name in names}
+    chosen = {name: sample(all_of_them[name], None if args.all else args.sample, args.seed) for name in names}
+    if args.again:
+        reasons = explained()
+        chosen = {name: [mutant for mutant in chosen[name] if _survived(mutant, reasons)] for name in names}
+    if any(rooms[mutant.room].settled(mutant) is None for name in names for mutant in chosen[name]):
+        warm_up()
+        with crew.scratches(args.jobs) as places:
+            traces = [
+                partial(rooms[name].trace, test)
+                for name in names if chosen[name]
+                for test in rooms[name].untraced()
+            ]  # fmt: skip
+            crew.divide(traces, places, until, "files of tests without a bug")
+            for room in rooms.values():
+                room.read_traces()
+            ready = {name: chosen[name] for name in names if not rooms[name].untraced()}
+            todo = [mutant for mutant in in_turns(ready) if rooms[mutant.room].settled(mutant) is None]
+            crew.divide([partial(rooms[m.room].run, m) for m in todo], places, until, "mutants")
+    rows = {
+        name: [row for m in chosen[name] if (row := kept.known(m, source_digest(m.file)))] for name in names
+    }
+    if args.into:
+        kept.give((row for several in rows.values() for row in several), args.into)
+    title = "all mutants" if args.all else f"mutants (seed {args.seed})"
+    if not report(rows, {name: len(all_of_them[name]) for name in names}, title):
         sys.exit(f"a room has less than {SHARE:.0%} killed")
+
+
+def _survived(mutant: Mutant, reasons: Reasons) -> bool:
+    row = kept.known(mutant, source_digest(mutant.file))
+    return row is not None and row["outcome"] == "survived" and not reason(row, reasons)
 
 
 if __name__ == "__main__":

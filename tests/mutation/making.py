@@ -1,8 +1,8 @@
 """What a mutant is, which there are, and which of them are taken. Running them is another module's business.
 
 Cosmic Ray knows how a line of Python can be spoilt; of its operators those are taken that look like somebody's
-mistake. Left alone are types in signatures, which say nothing at run time, decorators, and what a part's checks
-are run with.
+mistake. Left alone are types in signatures, which say nothing at run time, decorators, whether `zip` is strict,
+which only asserts, and what a part's checks are run with.
 """
 
 import ast
@@ -88,8 +88,8 @@ def mutants(room: Room, cual: Path) -> list[Mutant]:
     return found
 
 
-def sample(all_of_them: list[Mutant], n: int, seed: int) -> list[Mutant]:
-    """`n` mutants at random, in the order of the files.
+def sample(all_of_them: list[Mutant], n: int | None, seed: int) -> list[Mutant]:
+    """`n` mutants at random, in random order: the first few of them are a sample as well; all if `n` is none.
 
     Each draws a number from its own text: a change of one line changes what is drawn of that line only.
     """
@@ -97,7 +97,7 @@ def sample(all_of_them: list[Mutant], n: int, seed: int) -> list[Mutant]:
     def lot(mutant: Mutant) -> str:
         return hashlib.sha256(f"{seed} {mutant.key}".encode()).hexdigest()
 
-    return sorted(sorted(all_of_them, key=lot)[:n], key=lambda mutant: (mutant.file, mutant.line, mutant.key))
+    return sorted(all_of_them, key=lot)[:n]
 
 
 def _mutations(source: str) -> Iterator[tuple[int, str, int]]:
@@ -143,10 +143,12 @@ def _signs(tree: ast.AST) -> list[Place]:
 
 
 def _asides(tree: ast.AST) -> list[Place]:
-    """Decorators, and what the checks of a part are run with."""
+    """Decorators, what the checks of a part are run with, and whether `zip` is strict."""
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)]
     aside: list[ast.expr | ast.stmt] = [decorator for node in functions for decorator in node.decorator_list]
     aside += [node for node in functions if node.name == "unit_test_params"]
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    aside += [keyword.value for call in calls for keyword in call.keywords if keyword.arg == "strict"]
     return [_place(node) for node in aside]
 
 

@@ -9,28 +9,45 @@ import py_compile
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from mutation.making import Change
-from mutation.rooms import ROOT
+from mutation.rooms import ROOT, Room
 
 WARM = ("numpy", "torch", "scipy.special", "sklearn", "safetensors.torch", "pytest", "_pytest.doctest",
         "hypothesis.strategies", "rich", "typer")  # fmt: skip
 MEMORY = 8 * 2**30  # a bug in a size must not take the machine's
-PATIENCE = 20  # times as long by the clock as by the processor: the machine is others' too
+MARKS = "not slow and not page and not postgres and not label_studio and not attacks and not ray"
+CPU_OUT = (signal.SIGXCPU, signal.SIGKILL)
+
+
+class CutOff(Exception):
+    """The time of the whole run is over: what was being run has no result."""
 
 
 class Scratch:
-    """A copy of `src`, into which one bug at a time is put."""
+    """A copy of `src`, into which one bug at a time is put, with a folder for what its tests write.
 
-    def __init__(self, folder: Path) -> None:
+    Parameters
+    ----------
+    like
+        Another one, of which this becomes a copy: nothing is compiled again.
+    """
+
+    def __init__(self, folder: Path, like: "Scratch | None" = None) -> None:
         self.sources = folder / "src"
         self.cual = self.sources / "cual"
-        shutil.rmtree(folder, ignore_errors=True)
+        self.written = folder / "written"
+        self.log = folder / "log"
+        if like is not None:
+            shutil.copytree(like.sources, self.sources)
+            return
         shutil.copytree(ROOT / "src", self.sources, ignore=shutil.ignore_patterns("__pycache__"))
         # compiled code that is compared with its text: a bug of the same length within a second is noticed
         mode = py_compile.PycInvalidationMode.CHECKED_HASH
@@ -51,13 +68,14 @@ class Scratch:
 def warm_up() -> None:
     """Imports what all children need, and what is never mutated."""
     os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ["COVERAGE_CORE"] = "ctrace"  # the one that knows which test is running
     for name in WARM:
-        __import__(name)
+        with suppress(ModuleNotFoundError):  # its tests will be left out
+            __import__(name)
+    has_gpu()  # asked once, before anything is forked
     import torch
     from hypothesis import Phase, settings
 
-    if not torch.cuda.is_available():
-        os.environ["TRITON_INTERPRET"] = "1"
     torch.set_num_threads(1)
     assert not any(name.split(".")[0] == "cual" for name in sys.modules), (
         "cual is imported in the children only"
@@ -67,32 +85,42 @@ def warm_up() -> None:
     settings.register_profile("mutants", derandomize=True, deadline=None, phases=phases)
 
 
-def pytest_here(scratch: Scratch, files: list[str], plugin: object) -> int:
+@cache
+def has_gpu() -> bool:
+    """Whether there is a GPU; asked in its own process: one that asked cannot use it in forked children."""
+    asked = [sys.executable, "-c", "import sys, torch; sys.exit(not torch.cuda.is_available())"]
+    return subprocess.run(asked, check=False).returncode == 0
+
+
+def pytest_here(scratch: Scratch, room: Room, files: list[str], plugin: object, *options: str) -> int:
     """pytest over files of tests, in this process; its exit status."""
     import pytest
 
     sys.path.insert(0, str(scratch.sources))
-    os.environ["PYTHONPATH"] = str(scratch.sources)
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(scratch.sources), os.environ.get("PYTHONPATH", "")])
     os.chdir(ROOT)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # others' plugins take longer to import than cual
-    options = [
-        "-x",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "_hypothesis_pytestplugin",
-        "--hypothesis-profile=mutants",
-    ]
+    if not (room.gpu and has_gpu()):
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        os.environ["TRITON_INTERPRET"] = "1"
+    given = [str(scratch.sources / name[4:]) if name.startswith("src/") else name for name in files]
     return int(
-        pytest.main([f"--rootdir={ROOT}", "-c", str(ROOT / "pyproject.toml"), *options, *files], [plugin])
-    )
+        pytest.main(
+            [f"--rootdir={ROOT}", "-c", str(ROOT / "pyproject.toml"), f"--basetemp={scratch.written}", "-q",
+             "-m", MARKS, "-p", "no:cacheprovider", "-p", "_hypothesis_pytestplugin",
+             "--hypothesis-profile=mutants", *options, *given],
+            [plugin],
+        )
+    )  # fmt: skip
 
 
-def forked(work: Callable[[], int], seconds: float, log: Path) -> int | None:
+def forked(
+    work: Callable[[], int], seconds: float, log: Path, *, patience: float, until: float, free: bool = False
+) -> int | None:
     """The exit status of work that is done in a child of its own; none if it took too long.
 
-    `seconds` are the processor's: how busy the machine is does not matter.
+    `seconds` are the processor's, `patience` is how many times as long it may take by the clock. At the time
+    `until` it is cut off. Its memory is limited unless it is `free`.
     """
     child = os.fork()
     if not child:
@@ -102,30 +130,28 @@ def forked(work: Callable[[], int], seconds: float, log: Path) -> int | None:
             os.dup2(output, 1)
             os.dup2(output, 2)
             resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 2))
-            resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+            if not free:
+                resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
             os._exit(work())
         except BaseException:  # whatever it is, the child ends here
             import traceback
 
             traceback.print_exc()
             os._exit(3)
-    deadline = time.monotonic() + PATIENCE * seconds
-    while time.monotonic() < deadline:
+    deadline = time.monotonic() + patience * seconds
+    while time.monotonic() < min(deadline, until):
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             _end_group(child)
-            return None if os.WIFSIGNALED(status) and os.WTERMSIG(status) in CPU_OUT else _exit_code(status)
-        time.sleep(0.05)
+            if os.WIFSIGNALED(status) and os.WTERMSIG(status) in CPU_OUT:
+                return None
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.02)
     _end_group(child)
     os.waitpid(child, 0)
+    if time.monotonic() >= until:
+        raise CutOff
     return None
-
-
-CPU_OUT = (signal.SIGXCPU, signal.SIGKILL)
-
-
-def _exit_code(status: int) -> int:
-    return os.waitstatus_to_exitcode(status)
 
 
 def _end_group(child: int) -> None:

@@ -1,32 +1,18 @@
-"""The mutants of one room, run one after the other. Results are kept, and what is known is not run again."""
+"""The tests of one room: which lines each of them runs, and what becomes of a mutant that faces them."""
 
-import hashlib
 import json
-import sys
-from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mutation.making import Change, Mutant, change
+from mutation import kept
+from mutation.making import Mutant, change
 from mutation.rooms import ROOT, Room
 from mutation.running import Scratch, forked, pytest_here
 from mutation.watching import Choice, Trace, tests_of
 
-KEPT = ROOT / "out" / "mutants"
-LONGEST = 1800.0
-"""Seconds that the tests of a room may take without a bug."""
 DOCTESTS = "examples"
 """What the examples in a room's docstrings are called among its files of tests."""
-
-
-@dataclass(frozen=True)
-class Result:
-    """What became of a mutant: killed, survived or timed out."""
-
-    mutant: Mutant
-    change: Change
-    outcome: str
-    by: str = ""
 
 
 class Runs:
@@ -37,114 +23,147 @@ class Runs:
     limit
         Seconds of tests that a mutant faces at most, the quickest tests first: a bug that only a long test
         notices counts as a survivor.
+    longest
+        Seconds of one file's tests that are run without a bug; tests that would come later are left out.
+    patience
+        How many times as long a test may take by the clock as by the processor: the machine is others' too.
+    until
+        When all ends, by the monotonic clock.
     """
 
-    def __init__(self, room: Room, scratch: Scratch, limit: float) -> None:
+    def __init__(self, room: Room, *, limit: float, longest: float, patience: float, until: float) -> None:
         self.room = room
-        self.scratch = scratch
         self.limit = limit
-        self.folder = KEPT / room.name
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.longest = longest
+        self.patience = patience
+        self.until = until
         self.files = room.test_files()
-        self.digests = {name: digest(ROOT / name) for name in self.files}
-        self.digests[DOCTESTS] = digest(*room.files(ROOT / "src" / "cual"))
-        self.trace = self._trace()
+        self.own = room.files(ROOT / "src" / "cual")
+        self.sources = kept.digest(*self.own)
+        self.digests = {name: kept.digest(ROOT / name) for name in self.files}
+        self.digests[DOCTESTS] = self.sources
+        self.read_traces()
 
-    def result(self, mutant: Mutant) -> Result:
-        """What became of a mutant."""
-        source = (self.scratch.cual / mutant.file).read_text()
+    def read_traces(self) -> None:
+        """Puts together what is known of the room's files of tests."""
+        self.seconds: dict[str, float] = {}
+        self.lines: dict[str, dict[str, set[str]]] = {}
+        self.failed: list[str] = []
+        self.faced: dict[str, str] = {}
+        for trace in kept.traces(self.room.name):
+            name, now = trace["name"], self.digests.get(trace["name"])
+            if trace["digest"] != now or trace["sources"] != self.sources:
+                continue
+            # where tests are left out, a machine that can run them faces its survivors with them
+            self.faced[name] = kept.without(now, trace["failed"])
+            self.failed += trace["failed"]
+            self.seconds |= trace["seconds"]
+            for file, lines in trace["lines"].items():
+                known = self.lines.setdefault(file, {})
+                for line, tests in lines.items():
+                    known.setdefault(line, set()).update(tests)
+
+    def untraced(self) -> list[str]:
+        """Files of tests of which it is not known what they run."""
+        return sorted({*self.digests} - {*self.faced})
+
+    def trace(self, name: str, scratch: Scratch) -> None:
+        """Sees which lines of the room each test of a file runs."""
+        found = scratch.log.with_name("traced.json")
+        found.unlink(missing_ok=True)
+        status = self._forked(lambda: self._traced(found, name, scratch), 4 * self.longest + 60, scratch)
+        if not found.exists():
+            text = scratch.log.read_text(errors="replace")
+            print(f"{self.room.name}: {name} could not be run (exit {status})\n{text[-2000:]}", flush=True)
+        rest = json.loads(found.read_text()) if found.exists() else NOTHING | {"failed": [name]}
+        for test in rest["failed"]:
+            print(f"{self.room.name}: left out, fails without a bug: {test}", flush=True)
+        row = {"name": name, "digest": self.digests[name], "sources": self.sources}
+        kept.keep_trace(self.room.name, row | rest)
+
+    def _traced(self, path: Path, name: str, scratch: Scratch) -> int:
+        import coverage
+
+        own = [str(file) for file in self.room.files(scratch.cual)]
+        tracer = coverage.Coverage(data_file=None, include=own, config_file=False)
+        tracer.start()
+        trace = Trace(tracer, self.longest)
+        given = own if name == DOCTESTS else self.files[name]
+        status = pytest_here(scratch, self.room, given, trace, "--continue-on-collection-errors")
+        path.write_text(json.dumps(trace.found(scratch.cual)))
+        return status
+
+    def settled(self, mutant: Mutant) -> kept.Row | None:
+        """What is known of a mutant, if it need not be run again.
+
+        What one test noticed, more tests notice too; what survived has to face the tests that are new.
+        """
+        row = kept.known(mutant, source_digest(mutant.file))
+        return row if row and (row["outcome"] != "survived" or not self._new(row)) else None
+
+    def run(self, mutant: Mutant, scratch: Scratch) -> None:
+        """Lets a mutant face the tests, and keeps what became of it."""
+        row = kept.known(mutant, source_digest(mutant.file))
+        source = (scratch.cual / mutant.file).read_text()
         changed = change(source, mutant)
-        kept = self.folder / f"{mutant.key}.json"
-        known = json.loads(kept.read_text()) if kept.exists() else {}
-        if known.get("text") != changed.text:
-            known = {}
-        # what one test noticed, more tests notice too; what survived has to face the tests that are new
-        faced = known.get("faced", {})
-        new = {name for name, now in self.digests.items() if faced.get(name) != now}
-        if known and (known["outcome"] != "survived" or not new):
-            return Result(mutant, changed, known["outcome"], known["by"])
-        outcome, by = self._run(mutant, source, changed, new)
-        row = {"file": f"{mutant.file}:{mutant.line}", "before": changed.before, "after": changed.after,
-               "outcome": outcome, "by": by, "faced": self.digests, "text": changed.text}  # fmt: skip
-        kept.write_text(json.dumps(row, indent=1))
-        return Result(mutant, changed, outcome, by)
+        new = self._new(row) if row else {*self.faced}
+        tests = self._tests(mutant, source, new)
+        row = {"room": mutant.room, "key": mutant.key, "file": mutant.file, "line": mutant.line,
+               "before": changed.before, "after": changed.after, "source": source_digest(mutant.file),
+               "outcome": "survived", "by": "", "faced": self.faced}  # fmt: skip
+        if tests:
+            with scratch.holding(mutant.file, changed):
+                row["outcome"], row["by"] = self._outcome(tests, scratch)
+        elif not self._tests(mutant, source, {*self.faced}):
+            row["by"] = "no test runs the line"
+        kept.keep(row)
 
-    def _run(self, mutant: Mutant, source: str, changed: Change, new: set[str]) -> tuple[str, str]:
-        seconds: dict[str, float] = self.trace["seconds"]
-        names = tests_of(self.trace, mutant.file, source, mutant.line if self.room.traced else 0)
-        if not names:
-            return "survived", "no test runs the line"
+    def _new(self, row: kept.Row) -> set[str]:
+        """Files of tests that a mutant has not faced as they are now."""
+        now = self.digests | self.faced
+        return {name for name in now if row["faced"].get(name) != now[name]}
+
+    def _tests(self, mutant: Mutant, source: str, new: set[str]) -> list[str]:
+        """The tests that a mutant faces, of some files."""
+        lines, traced = self.lines.get(mutant.file, {}), self.room.traced
+        names = tests_of(self.seconds, lines, mutant.file, source, mutant.line, traced)
         faced, expected = list[str](), 0.0
         for name in names:
-            expected += seconds[name] * (file_of(name) in new)
-            if expected <= self.limit and file_of(name) in new:
-                faced.append(name)
-        if not faced:
-            return "survived", ""
-        log = self.folder / "log"
-        files = sorted({name.split("::")[0] for name in faced})
-        with self.scratch.holding(mutant.file, changed):
-            work = lambda: pytest_here(self.scratch, files, Choice(faced))  # noqa: E731
-            status = forked(work, 10 + 2 * min(expected, self.limit), log)
-        text = log.read_text(errors="replace")
+            if file_of(name) in new:
+                expected += self.seconds[name]
+                if expected <= self.limit:
+                    faced.append(name)
+        return faced
+
+    def _outcome(self, tests: list[str], scratch: Scratch) -> tuple[str, str]:
+        files = sorted({name.split("::")[0] for name in tests})
+        expected = sum(self.seconds[name] for name in tests)
+        work = lambda: pytest_here(scratch, self.room, files, Choice(tests), "-x")  # noqa: E731
+        status = self._forked(work, 10 + 2 * expected, scratch)
         if status is None:
             return "timed out", ""
         if status == 0:
             return "survived", ""
+        text = scratch.log.read_text(errors="replace")
         if status == 5:
-            sys.exit(f"{mutant.file}:{mutant.line}: no test was found\n{text[-3000:]}")
+            raise RuntimeError(f"no test was found of {tests}\n{text[-3000:]}")
         failed = [line for line in text.splitlines() if line.startswith(("FAILED", "ERROR"))]
         return "killed", failed[0][:200] if failed else f"exit {status}"
 
-    def _trace(self) -> dict[str, Any]:
-        """What each test of the room runs: measured for files of tests that are new, and if sources changed."""
-        path = self.folder / "trace.json"
-        sources = digest(ROOT / "src" / "cual")
-        trace = json.loads(path.read_text()) if path.exists() else {}
-        if trace.get("sources") != sources:
-            trace = {"sources": sources, "files": {}, "seconds": {}, "lines": {}}
-        new = {name for name, now in self.digests.items() if trace["files"].get(name) != now}
-        if new:
-            print(f"{self.room.name}: {len(new)} files of tests without a bug", flush=True)
-            self._add(trace, new)
-            path.write_text(json.dumps(trace))
-        return trace
+    def _forked(self, work: Any, seconds: float, scratch: Scratch) -> int | None:
+        return forked(work, seconds, scratch.log, patience=self.patience, until=self.until, free=self.room.gpu)
 
-    def _add(self, trace: dict[str, Any], new: set[str]) -> None:
-        """Run some files of tests, and put what they run in the place of what was known of them."""
-        log, found = self.folder / "log", self.folder / "traced.json"
-        status = forked(lambda: self._traced(found, new), LONGEST, log)
-        if status != 0:
-            sys.exit(f"{self.room.name}: tests fail without a bug\n{log.read_text()[-3000:]}")
-        traced = json.loads(found.read_text())
-        gone = {name for name in trace["seconds"] if file_of(name) in new}
-        trace["seconds"] = {k: v for k, v in trace["seconds"].items() if k not in gone} | traced["seconds"]
-        for file, lines in traced["lines"].items():
-            known = trace["lines"].setdefault(file, {})
-            for line in {*known, *lines}:
-                known[line] = sorted({*known.get(line, ())} - gone | {*lines.get(line, ())})
-        trace["files"] = self.digests
 
-    def _traced(self, path: Path, new: set[str]) -> int:
-        import coverage
+NOTHING: dict[str, Any] = {"seconds": {}, "lines": {}}
 
-        own = [str(file) for file in self.room.files(self.scratch.cual)]
-        tracer = coverage.Coverage(data_file=None, include=own, config_file=False)
-        tracer.start()
-        trace = Trace(tracer)
-        given = [argument for name in sorted(new - {DOCTESTS}) for argument in self.files[name]]
-        status = pytest_here(self.scratch, [*given, *(own if DOCTESTS in new else [])], trace)
-        trace.write(path, self.scratch.cual)
-        return status
+
+@cache
+def source_digest(file: str) -> str:
+    """Of the code of a module below `src/cual`, as it was when the run began."""
+    return kept.code_digest((ROOT / "src" / "cual" / file).read_text())
 
 
 def file_of(test: str) -> str:
     """The file of a test, by its name."""
     file = test.split("::")[0]
     return file if file.startswith("tests/") else DOCTESTS
-
-
-def digest(*paths: Path) -> str:
-    """Of all Python below the paths."""
-    files = sorted(file for path in paths for file in (path.rglob("*.py") if path.is_dir() else [path]))
-    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()

@@ -2,7 +2,6 @@
 
 import ast
 import functools
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -15,26 +14,38 @@ IMPORT = ""
 """Stands for a test where a line runs before all tests."""
 
 
+def plain(nodeid: str) -> str:
+    """A test's name: of an example, without where the copy of the sources lies.
+
+    >>> plain("../dev/shm/a/src/cual/seeds.py::cual.seeds"), plain("tests/test_agent.py::test_it")
+    ('src/cual/seeds.py::cual.seeds', 'tests/test_agent.py::test_it')
+    """
+    file, _, rest = nodeid.partition("::")
+    return nodeid if file.startswith("tests/") else f"src/cual/{file.rpartition('src/cual/')[2]}::{rest}"
+
+
 class Choice:
     """Runs the tests that are named, in that order."""
 
     def __init__(self, names: list[str]) -> None:
-        self.names = names
+        self.place = {name: i for i, name in enumerate(names)}
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        place = {name: i for i, name in enumerate(self.names)}
-        items[:] = sorted((item for item in items if item.nodeid in place), key=lambda item: place[item.nodeid])
+        chosen = [item for item in items if plain(item.nodeid) in self.place]
+        items[:] = sorted(chosen, key=lambda item: self.place[plain(item.nodeid)])
 
 
 class Trace:
     """Which lines each test runs, and how long it takes.
 
     What a fixture of several tests runs belongs to each of them, not to the first alone; what `cual.checks`
-    keeps from one test to the next is made again, so that each test is seen to run it.
+    keeps from one test to the next is made again, so that each test is seen to run it. After so many `seconds`
+    no further test is begun: those that are left are too slow for mutants to face.
     """
 
-    def __init__(self, coverage: Any) -> None:
+    def __init__(self, coverage: Any, seconds: float) -> None:
         self.coverage = coverage
+        self.end = time.process_time() + seconds
         self.seconds: dict[str, float] = {}
         self.failed: list[str] = []
         self.users: dict[str, list[str]] = {}
@@ -42,17 +53,21 @@ class Trace:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        test = plain(item.nodeid)
         for name in getattr(item, "fixturenames", ()):
-            self.users.setdefault(f"fixture {name}", []).append(item.nodeid)
+            self.users.setdefault(f"fixture {name}", []).append(test)
         for name, module in list(sys.modules.items()):
             for value in vars(module).values() if name.startswith("cual.checks") else ():
                 if isinstance(value, functools._lru_cache_wrapper):
                     value.cache_clear()
-        self._switch(item.nodeid)
+        self._switch(test)
         begun = time.process_time()
         result = yield
-        self.seconds[item.nodeid] = time.process_time() - begun
+        self.seconds[test] = time.process_time() - begun
         self._switch(IMPORT)
+        if time.process_time() > self.end:
+            item.session.shouldstop = "the tests of the file take too long"
+            self.failed.append(f"{test.split('::')[0]}: whatever follows {test.split('::')[-1]}")
         return result
 
     @pytest.hookimpl(wrapper=True)
@@ -66,37 +81,46 @@ class Trace:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
+            self.failed.append(plain(report.nodeid))
+        elif report.skipped:
+            self.seconds.pop(plain(report.nodeid), None)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
             self.failed.append(report.nodeid)
 
-    def write(self, path: Path, cual: Path) -> None:
-        """As JSON: seconds of each test, and of each line of each file the tests that run it."""
+    def found(self, cual: Path) -> dict[str, Any]:
+        """Seconds of each test, of each line of each file the tests that run it, and the tests that failed."""
         self.coverage.stop()
         data = self.coverage.get_data()
+        good = {test: seconds for test, seconds in self.seconds.items() if test not in self.failed}
         lines: dict[str, dict[int, list[str]]] = {}
         for file in data.measured_files():
             contexts = data.contexts_by_lineno(file)
             name = Path(file).relative_to(cual).as_posix()
-            lines[name] = {line: self._tests(several) for line, several in contexts.items()}
-        path.write_text(json.dumps({"seconds": self.seconds, "failed": self.failed, "lines": lines}))
+            lines[name] = {line: self._tests(several, good) for line, several in contexts.items()}
+        return {"seconds": good, "lines": lines, "failed": sorted({*self.failed})}
 
     def _switch(self, context: str) -> None:
         self.context = context
         self.coverage.switch_context(context)
 
-    def _tests(self, contexts: list[str]) -> list[str]:
-        return sorted({test for context in contexts for test in self.users.get(context, [context])})
+    def _tests(self, contexts: list[str], good: dict[str, float]) -> list[str]:
+        tests = {test for context in contexts for test in self.users.get(context, [context])}
+        return sorted(test for test in tests if test in good or test == IMPORT)
 
 
-def tests_of(trace: dict[str, Any], file: str, source: str, line: int) -> list[str]:
+def tests_of(
+    seconds: dict[str, float], covered: dict[str, set[str]], file: str, source: str, line: int, traced: bool
+) -> list[str]:
     """The tests that run the statement of a line; all of the room if it runs at import.
 
-    Those of a file that is named after the module come first, and of these and of the others the quickest.
+    All as well if no test is seen to run it where not all can be seen (`traced` is false). Those of a file that
+    is named after the module come first, and of these and of the others the quickest.
     """
-    seconds: dict[str, float] = trace["seconds"]
-    covered: dict[str, list[str]] = trace["lines"].get(file, {})
     lines = _statement(source, line)
     chosen = {IMPORT} if lines is None else {test for n in lines for test in covered.get(str(n), ())}
-    if IMPORT in chosen:
+    if IMPORT in chosen or not (chosen or traced):
         chosen = set(seconds)
     stem = Path(file).stem
 
