@@ -1,14 +1,14 @@
 """The Agent: what is known. Classes, their models, the long-term head, replay and validation set.
 
-An agent never changes: `adapt` starts an `Adaptation`, whose `finish` gives the next version. What teaches and
-repairs it without questions is in `cual.repair`.
+An agent never changes: `adapt` starts an `Adaptation`, whose `finish` gives the next version. What it says of
+samples is in `cual.judging`, what teaches and repairs it without questions in `cual.repair`.
 """
 
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,28 +19,22 @@ from cual import options as check
 from cual import storage
 from cual.data.frames import check_aligned
 from cual.data.labels import ClassNames, read_labels
-from cual.data.pool import Pool, as_features, check_not_vanishing, check_width, chunks, encoder_of
-from cual.errors import BadOption, TooFewSamples, WrongEncoder
-from cual.graph import Value, cannot
+from cual.data.pool import Pool, as_features, check_not_vanishing, check_width, encoder_of
+from cual.errors import BadOption, TooFewSamples
 from cual.heads import (
-    Calibrates,
-    DrawsLogits,
     Head,
     LearnsOnce,
     Lesson,
     Samples,
     Steps,
     Whitens,
-    likeliest_factor,
 )
 from cual.held_out import held_out_of_accepted, held_out_of_first
+from cual.judging import Judges
 from cual.learned import Learned, marks_of
 from cual.learners import (
     Accepted,
-    Detector,
-    DrawsNovelty,
     ModelsClasses,
-    SeesTogether,
     in_lessons,
     long_term_lesson,
 )
@@ -52,7 +46,7 @@ from cual.repair import Repairs
 from cual.replay import Replay
 from cual.seeds import generator
 from cual.types import AnyArray, ArrayLike, FloatArray, IntArray, Progress, Row
-from cual.uncertainty import ClassModel, Threshold, at_rate, warn_about
+from cual.uncertainty import ClassModel, warn_about
 
 ANCHOR = 12.0
 """Samples of a class in a new look that weigh half as much as each look before: fewer are hardly sure."""
@@ -61,7 +55,7 @@ REMEMBERED = 256
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Agent(Repairs):
+class Agent(Judges, Repairs):
     """What is known so far (`A` in the paper). Made by `fit`, by `load` and by an adaptation's `finish`.
 
     >>> rng = np.random.default_rng(0)
@@ -71,6 +65,11 @@ class Agent(Repairs):
     (['cat'], 0, ['cat', 'dog'])
     >>> agent
     <Agent version 0: 2 classes, cual-plus, features 8 wide>
+    >>> agent.predict_proba(X[:1]).shape, agent.width, agent.names.names, agent.device.type
+    ((1, 2), 8, ('cat', 'dog'), 'cpu')
+    >>> fox = rng.normal(-6, 1, (1, 8))
+    >>> bool(agent.novelty(fox)[0] > agent.threshold), len(agent.known_novelty) == len(agent.validation)
+    (True, True)
     """
 
     method: Method
@@ -124,6 +123,13 @@ class Agent(Repairs):
             Fingerprint of the encoder that made `X`; a features folder's `X` brings its own.
         options
             Change options of the method, for example ``buffer=5000, alpha=0.1``.
+
+        >>> X = np.random.default_rng(0).normal(size=(40, 8))
+        >>> Agent.fit(X, [0] * 20 + [1] * 20, method="er-entropy", rounds=3).method.rounds
+        3
+        >>> Agent.fit(X, [0] * 20 + [1] * 20, alpha=0.1)
+        Traceback (most recent call last):
+        cual.errors.BadOption: the rule of belief 'likelier-than-not' has no alpha; it has share, ...
         """
         chosen = methods[method] if isinstance(method, str) else method
         if not isinstance(chosen, Method):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -179,6 +185,12 @@ class Agent(Repairs):
             Names of the rows of a plain array; 0 … m−1 by default.
         progress, overlap
             Called as ``progress(stage, done, total)``; and how many people each question is put to (`tell`).
+
+        >>> rng = np.random.default_rng(0)
+        >>> agent = Agent.fit(rng.normal(size=(40, 8)), ["cat"] * 40)
+        >>> task = agent.adapt(rng.normal(size=(200, 8)), budget=0.05, ids=[f"{i}.jpg" for i in range(200)])
+        >>> task.budget, task.ask().ids[0].endswith(".jpg")
+        (10, True)
         """
         pool = pool if isinstance(pool, Pool) else Pool(pool, ids)
         self.check_encoder(pool.encoder, "pool")
@@ -323,139 +335,20 @@ class Agent(Repairs):
         warn_about(learner.uncertainty, [models[c] for c in grown])
         return tuple(models[c] for c in range(n_classes))
 
-    def predict(self, X: ArrayLike) -> AnyArray:
-        """The class of each sample, by name."""
-        return self.names.decode(self._logits(X).argmax(dim=1).cpu().numpy())
-
-    def predict_proba(self, X: ArrayLike) -> FloatArray:
-        """Class probabilities (n, classes), columns in the order of `classes_`."""
-        return torch.softmax(self._sureness * self._logits(X), dim=1).cpu().numpy()
-
-    @cached_property
-    def _sureness(self) -> float:
-        """Factor on logits; a head that is not on the scale of probabilities finds it on what is held out."""
-        return self.head.sureness(self.validation) if isinstance(self.head, Calibrates) else 1.0
-
-    def calibrated(self, X: ArrayLike) -> FloatArray | None:
-        """Class probabilities (n, classes) under the one factor on logits that fits the validation set best.
-
-        The probabilities of a head that `Calibrates` itself are that already; others are often too sure. None
-        where there is no validation set.
-        """
-        sureness = self._temperature
-        return None if sureness is None else torch.softmax(sureness * self._logits(X), dim=1).cpu().numpy()
-
-    @cached_property
-    def _temperature(self) -> float | None:
-        """Factor on logits under which labels of the validation set are likeliest: one over the temperature."""
-        if not len(self.validation):
-            return None
-        if isinstance(self.head, Calibrates):
-            return self._sureness
-        return likeliest_factor(self.head.logits(self.validation.X), self.validation.y)
-
-    def novelty(self, X: ArrayLike) -> FloatArray:
-        """How novel each sample looks to the method, one by one; above `threshold` is probably novel."""
-        features = self._features(X)
-        parts = [self._detector.novelty(features[rows].to(self.device)) for rows in chunks(*features.shape)]
-        return torch.cat(parts).cpu().numpy() if parts else np.empty(0, np.float32)
-
-    def novelty_together(self, X: ArrayLike) -> tuple[FloatArray, Threshold]:
-        """How novel samples look that arrived together, and above which score they probably are.
-
-        A method that looks at the company of a sample tells novel ones far better in a batch: they have each
-        other for neighbours. Others say the same as `novelty` and `threshold`.
-        """
-        self.check_encoder(encoder_of(X), "X")
-        learner = self.method.learner
-        if not isinstance(learner, SeesTogether) or len(X) < 2:
-            return self.novelty(X), self.threshold
-        pool = Pool(X)
-        check_width(pool.width, self.width, "X")
-        scores, threshold = learner.novelty_together(self, pool)
-        return scores.cpu().numpy(), threshold
-
     def __repr__(self) -> str:
         """One line: all that it holds would be pages of numbers."""
         classes = f"{len(self.names)} class{'' if len(self.names) == 1 else 'es'}"
         return f"<Agent version {self.version}: {classes}, {self.method.name}, features {self.width} wide>"
 
-    @property
-    def classes_(self) -> AnyArray:
-        """Names of the known classes, in the order in which they were learned."""
-        return self.names.array()
-
-    @property
-    def width(self) -> int:
-        """Width of the features."""
-        return int(self.replay.X.shape[1])
-
-    @property
-    def device(self) -> torch.device:
-        return self.replay.X.device
-
-    @cached_property
-    def threshold(self) -> Threshold:
-        """Above which `novelty` speaks for a class that is not known; from the validation set."""
-        return self._detector.threshold
-
-    def threshold_at(self, false_alarms: float) -> Threshold:
-        """Above which a share `false_alarms` of known samples lies, in `novelty`; from the validation set.
-
-        A rate below one in so many validation samples as there are, plus one, cannot be told: then it is their
-        highest score.
-        """
-        return at_rate(self._known_novelty, check.number("false_alarms", false_alarms, 0, 1))
-
-    @property
-    def known_novelty(self) -> FloatArray:
-        """`novelty` of the validation samples, which thresholds are set by."""
-        return self._known_novelty.cpu().numpy()
-
-    @cached_property
-    def _known_novelty(self) -> Tensor:
-        return torch.from_numpy(self.novelty(self.validation.X))
-
-    @cached_property
-    def _detector(self) -> Detector:
-        return self.method.learner.detector(self, self.method.stds)
-
-    def draw(self, X: Value, novelty: bool = True) -> dict[str, Value]:
-        """What the agent says of features, as a graph: logits, label, probabilities, calibrated, novelty.
-
-        The label is a number, `calibrated` is there where there is a validation set. Parts that cannot be drawn
-        raise `NotExportable`. `cual.deploy` makes a file of it.
-        """
-        if not isinstance(self.head, DrawsLogits):
-            raise cannot(self.head)
-        logits = self.head.draw(X)
-        drawn = {"logits": logits, "label": logits.argmax()}
-        drawn["probabilities"] = (logits * self._sureness).softmax()
-        if self._temperature is not None:
-            drawn["calibrated"] = (logits * self._temperature).softmax()
-        if novelty:
-            if not isinstance(self._detector, DrawsNovelty):
-                raise cannot(self._detector)
-            drawn["novelty"] = self._detector.draw(X)
-        return drawn
-
-    def _logits(self, X: ArrayLike) -> Tensor:
-        return self.head.logits(self._features(X).to(self.device))
-
-    def _features(self, X: ArrayLike) -> Tensor:
-        self.check_encoder(encoder_of(X), "X")
-        return as_features(X, "X", self.width)
-
-    def check_encoder(self, encoder: str | None, what: str) -> None:
-        """Refuse features of another encoder; where one of the two is not known, only the width can tell."""
-        if encoder is not None and self.encoder is not None and encoder != self.encoder:
-            raise WrongEncoder(
-                f"{what} was made by the encoder {encoder}, but the agent learned from {self.encoder}; "
-                "features of different encoders cannot be compared"
-            )
-
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the agent to one file (safetensors with a JSON header)."""
+        """Write the agent to one file (safetensors with a JSON header).
+
+        >>> import tempfile
+        >>> agent = Agent.fit(np.random.default_rng(0).normal(size=(40, 8)), ["cat"] * 40)
+        >>> agent.save(file := tempfile.mkdtemp() + "/v0.agent")
+        >>> Agent.load(file)
+        <Agent version 0: 1 class, cual-plus, features 8 wide>
+        """
         body = {
             "method": self.method.to_json(),
             "seed": self.seed,
@@ -508,6 +401,68 @@ class Agent(Repairs):
                     storage.section(tensors, "learned."), body.get("learned", {}).get("complete", False)
                 ),
             )
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        revision: str | None = None,
+        private: bool = True,
+        license: str | None = None,
+        message: str | None = None,
+        force: bool = False,
+    ) -> str:
+        """Put the agent on the Hugging Face Hub, with a card of what it knows; the commit, to pull it by.
+
+        The token is the one that `huggingface_hub` finds: ``hf auth login``, or HF_TOKEN.
+
+        Parameters
+        ----------
+        repo_id
+            ``owner/name`` of a repository of models, which is made if it is not there.
+        revision
+            The branch; the main one if not given.
+        private
+            Whether a repository that is made is for its owner only. One that is there stays as it is.
+        license
+            The hub's short name of one, as ``apache-2.0``, for the card.
+        message
+            Of the commit.
+        force
+            Also into a repository whose card somebody else wrote, which is replaced.
+        """
+        from cual.bridges.hub import push
+
+        pushed = push(
+            self, repo_id, revision=revision, private=private, license=license, message=message, force=force
+        )
+        return pushed.commit
+
+    @classmethod
+    def from_hub(
+        cls,
+        repo_id: str,
+        *,
+        revision: str | None = None,
+        sha256: str | None = None,
+        device: str | torch.device = "cpu",
+    ) -> "Agent":
+        """Read an agent from the Hugging Face Hub; nothing that its file names is fetched or run.
+
+        Parameters
+        ----------
+        repo_id
+            ``owner/name`` of the repository that `push_to_hub` wrote to.
+        revision
+            A branch, a tag or a commit; the main branch if not given. Only a commit stays what it is.
+        sha256
+            What the agent's file must hash to, whatever the repository says.
+        device
+            Where to compute: "cpu" or "cuda".
+        """
+        from cual.bridges.hub import pull_agent
+
+        return pull_agent(repo_id, revision=revision, sha256=sha256, device=device)
 
 
 def _read_verified(body: Row, tensors: Mapping[str, Tensor]) -> Tensor:

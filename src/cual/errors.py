@@ -98,7 +98,14 @@ class WorkersLost(CualError, RuntimeError):
 
 
 class Unavailable(CualError, RuntimeError):
-    """Weights, data or a package that are not on this machine; the message says how to get them."""
+    """Weights, data or a package that are not on this machine, or a service that does not answer now.
+
+    The message says what can be done.
+    """
+
+
+class MissingPackage(Unavailable, ImportError):
+    """A package that is not installed; the message names the extra of cual that brings it."""
 
 
 class NotExportable(CualError, ValueError):

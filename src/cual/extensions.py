@@ -9,7 +9,7 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Iterable
-from importlib.metadata import entry_points
+from importlib.metadata import entry_points, packages_distributions, version
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,6 +21,8 @@ GROUP = "cual.parts"
 PREFIX = "python:"
 """What a part of one's own is called on the command line: ``python:module:Name``."""
 
+_OWN = "cual_own_"
+"""What modules of files begin with: the file's name follows, and a hash of what is in it."""
 _used: list[str] = []
 
 
@@ -36,6 +38,24 @@ def load_installed() -> list[str]:
         except Exception as error:  # whatever a package of somebody else raises
             broken.append(f"{entry.name} ({entry.value}) cannot be loaded: {error!r}")
     return broken
+
+
+def package_of(module: str) -> tuple[str, str]:
+    """The installed package that a module is from, and its version; of a file of one's own, a hash of it.
+
+    >>> package_of("numpy.linalg")[0], package_of("nowhere")
+    ('numpy', ('nowhere', ''))
+    """
+    if module.startswith(_OWN):
+        file = Path(str(sys.modules[module].__file__))
+        return file.name, hashlib.sha256(file.read_bytes()).hexdigest()[:12]
+    root = module.partition(".")[0]
+    for entry in entry_points(group=GROUP):
+        if entry.module.partition(".")[0] == root and entry.dist is not None:
+            return entry.dist.name, entry.dist.version
+    for name in packages_distributions().get(root, ()):
+        return name, version(name)
+    return root, ""
 
 
 def load(name: str) -> ModuleType:
@@ -54,7 +74,7 @@ def load(name: str) -> ModuleType:
 def _from_file(file: Path) -> ModuleType:
     """The module of a file, run once as long as the file stays as it is."""
     content = hashlib.sha256(str(file).encode(errors="replace") + file.read_bytes()).hexdigest()
-    called = f"cual_own_{file.stem}_{content[:12]}"
+    called = f"{_OWN}{file.stem}_{content[:12]}"
     if called in sys.modules:
         return sys.modules[called]
     spec = importlib.util.spec_from_file_location(called, file)
@@ -91,7 +111,11 @@ def load_all(names: Iterable[str]) -> None:
 
 
 def is_own(text: str) -> bool:
-    """Whether a text names something of one's own."""
+    """Whether a text names something of one's own.
+
+    >>> is_own("python:bottom.py:Bottom"), is_own("diverse")
+    (True, False)
+    """
     return text.startswith(PREFIX)
 
 

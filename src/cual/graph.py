@@ -29,6 +29,12 @@ class Graph:
     ----------
     model
         An `onnx.ModelProto` that it grows in; an empty one if not given.
+
+    >>> graph = Graph()
+    >>> X = graph.input("features", np.float32, "n", 2)
+    >>> graph.output("length", (X * X).sum(1).sqrt(), "n")
+    >>> [node.op_type for node in graph.model.graph.node]
+    ['Mul', 'ReduceSum', 'Sqrt', 'Identity']
     """
 
     def __init__(self, model: Any = None) -> None:
@@ -103,7 +109,17 @@ class Graph:
 
 
 class Value:
-    """A tensor of the graph; what is done to it becomes nodes. Rows are samples."""
+    """A tensor of the graph; what is done to it becomes nodes. Rows are samples.
+
+    >>> import onnxruntime
+    >>> graph = Graph()
+    >>> X = graph.input("X", np.float32, "n", 3)
+    >>> graph.output("best", X.softmax().argmax(), "n")
+    >>> graph.output("above", X.max(1).above(0.5), "n")
+    >>> session = onnxruntime.InferenceSession(graph.model.SerializeToString())
+    >>> [out.tolist() for out in session.run(None, {"X": np.array([[0.1, 0.9, 0.2]], np.float32)})]
+    [[1], [True]]
+    """
 
     def __init__(self, graph: Graph, name: str, dtype: type[np.generic]) -> None:
         self.graph = graph
@@ -215,7 +231,11 @@ def joined(values: list[Value]) -> Value:
 
 
 def cannot(part: object, why: str = "does not say its formula as a graph (a method draw)") -> NotExportable:
-    """The error for a part that cannot be exported."""
+    """The error for a part that cannot be exported.
+
+    >>> cannot(object())
+    NotExportable('object does not say its formula as a graph (a method draw)')
+    """
     return NotExportable(f"{type(part).__name__} {why}")
 
 
@@ -230,7 +250,12 @@ def empty_model(opset: int = OPSET, ir_version: int | None = None) -> Any:
 
 
 def opset_of(model: Any) -> int:
-    """The version of ONNX's operations that a model is written in; too old ones are refused."""
+    """The version of ONNX's operations that a model is written in; too old ones are refused.
+
+    >>> opset_of(empty_model(opset=8))
+    Traceback (most recent call last):
+    cual.errors.NotExportable: the encoder's network is written in ONNX opset 8; 13 is the least ...
+    """
     version = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
     if version < LEAST_OPSET:
         raise NotExportable(

@@ -42,7 +42,12 @@ def marks_of(X: Tensor) -> IntArray:
 
 
 def coins(marks: IntArray, seed: int) -> FloatArray:
-    """A number in 0 … 1 for each mark, as if drawn: always the same for the same sample and seed."""
+    """A number in 0 … 1 for each mark, as if drawn: always the same for the same sample and seed.
+
+    >>> marks = np.array([12, 99])
+    >>> print(coins(marks, seed=0).round(2), coins(marks[1:], seed=0).round(2))
+    [0.94 0.06] [0.06]
+    """
     key = generator(seed, 0, 0, "taught").integers(-(2**63), 2**63 - 1, endpoint=True)
     return ((_mixed(marks ^ key).view(np.uint64) >> 40) / 2**24).astype(np.float32)
 
@@ -65,6 +70,15 @@ class Learned:
         Of each sample: `marks_of` it, class number, what it counted, whether a person gave the label.
     complete
         Whether everything that was learned is here: not where an earlier release learned some of it.
+
+    >>> one = Learned.nothing().plus(np.array([7]), np.array([0]), None, np.array([True]))
+    >>> two = one.plus(np.array([9]), np.array([1]), None, np.array([False]))
+    >>> len(two), two.only(two.human).marks.tolist(), two.renumbered(np.array([-1, 0])).classes.tolist()
+    (2, [7], [0])
+    >>> Learned.from_state(two.state(), complete=True).marks.tolist()
+    [7, 9]
+    >>> Learned.nothing(complete=False).complete
+    False
     """
 
     marks: IntArray

@@ -2,6 +2,8 @@
 
 import os
 import socket
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,13 @@ def claim(file: Path, doing: str = "used", wait: bool = False) -> "BaseFileLock"
         What `FolderInUse` says of the folder: it "is being used by" somebody.
     wait
         Wait for whoever has it, instead of raising `FolderInUse`.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / ".lock"
+    >>> lock = claim(file)
+    >>> lock.is_locked
+    True
+    >>> lock.release()
     """
     from filelock import (
         FileLock,
@@ -32,10 +41,28 @@ def claim(file: Path, doing: str = "used", wait: bool = False) -> "BaseFileLock"
     lock = FileLock(
         file, thread_local=False
     )  # a writer may be closed by another thread than the one that opened it
-    owner = file.read_text(encoding="utf-8", errors="replace")[:200].strip() if file.exists() else ""
+    owner = ""
+    with suppress(OSError):  # on Windows nobody else can read or write a file that is locked
+        owner = file.read_text(encoding="utf-8", errors="replace")[:200].strip()
     try:
         lock.acquire(timeout=-1 if wait else 0)
     except Timeout:
         raise FolderInUse(f"{file.parent} is being {doing} by {owner or 'another process'}") from None
-    file.write_text(f"process {os.getpid()} on {socket.gethostname()}\n", encoding="utf-8")
+    with suppress(OSError):
+        file.write_text(f"process {os.getpid()} on {socket.gethostname()}\n", encoding="utf-8")
     return lock
+
+
+@contextmanager
+def alone(file: Path) -> Generator[None]:
+    """One process at a time in the block; `file` is the lock, and others wait.
+
+    >>> import tempfile
+    >>> with alone(Path(tempfile.mkdtemp()) / ".lock"):
+    ...     pass
+    """
+    lock = claim(file, wait=True)
+    try:
+        yield
+    finally:
+        lock.release()

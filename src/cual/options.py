@@ -53,20 +53,37 @@ def number(
 
 
 def flag(name: str, value: Any) -> bool:
-    """True or False, and nothing that merely counts as such."""
+    """True or False, and nothing that merely counts as such.
+
+    >>> flag("reuse", np.bool_(True))
+    True
+    >>> flag("reuse", 1)
+    Traceback (most recent call last):
+    cual.errors.BadOption: reuse is 1, but takes True or False
+    """
     if not isinstance(value, bool | np.bool_):
         raise _wrong(name, value, "True or False")
     return bool(value)
 
 
 def text(name: str, value: Any) -> str:
+    """A name, and no number that could be read as one.
+
+    >>> text("head", 3)
+    Traceback (most recent call last):
+    cual.errors.BadOption: head is 3, but takes a name (str)
+    """
     if not isinstance(value, str):
         raise _wrong(name, value, "a name (str)")
     return value
 
 
 def named(name: str, value: Any) -> dict[str, Any]:
-    """Options by name, as plain values."""
+    """Options by name, as plain values.
+
+    >>> named("head", {"epochs": np.int64(5)})
+    {'epochs': 5}
+    """
     if not isinstance(value, Mapping) or not all(
         isinstance(key, str) for key in cast("Mapping[Any, Any]", value)
     ):

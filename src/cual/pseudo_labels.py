@@ -1,7 +1,7 @@
 """What to believe without asking: which unlabelled samples take the class they are taken for. Choosing only."""
 
 import math
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -23,6 +23,13 @@ class PseudoLabels(Protocol):
         ...
 
 
+@runtime_checkable
+class BelievesKnown(Protocol):
+    """A rule that also believes classes known before, which no answer about the pool has named."""
+
+    believes_known: bool
+
+
 pseudo_labels = Registry[type[PseudoLabels]]("rule of belief")
 
 
@@ -38,6 +45,8 @@ class MostNovel:
     >>> view = PoolView(scores=np.array([1, 9, 5, 7, 8.0]), threshold=2, classes=np.full(5, 2), n_old=2)
     >>> MostNovel(alpha=0.5).choose(view).tolist()
     [1, 4]
+    >>> print(MostNovel().doubts(view).round(2))
+    [1.   0.22 0.4  0.29 0.25]
     """
 
     def __init__(self, alpha: float = 0.2) -> None:
@@ -82,6 +91,8 @@ class LikelierThanNot:
     ([1, 2], [2])
     >>> [LikelierThanNot(precision=p).choose(view).tolist() for p in (0.7, 0.8, 0.95)]
     [[1, 2], [2], []]
+    >>> print(LikelierThanNot().doubts(view).round(2))
+    [0.1 0.4 0.1 0.8]
     """
 
     def __init__(self, share: float = 0.0, precision: float = 0.0, most_old: int = 2500) -> None:
@@ -135,6 +146,8 @@ class MostCertain:
     >>> view = PoolView(scores=np.array([1, 9, 5.0]), threshold=2, classes=np.array([0, 2, 2]), n_old=2)
     >>> MostCertain(alpha=0.5).choose(view).tolist()
     [2]
+    >>> print(MostCertain().doubts(view).round(2))
+    [0.5 1.  1. ]
     """
 
     def __init__(self, alpha: float = 0.2) -> None:
@@ -153,6 +166,31 @@ class MostCertain:
     def doubts(self, view: PoolView) -> FloatArray:
         """1 where the uncertainty reaches T_inner, less the farther below it lies."""
         return _share_of(view.scores, view.threshold)
+
+
+@pseudo_labels.add("most-certain-of-all")
+class MostCertainOfAll(MostCertain):
+    """The share α of all samples whose uncertainty is lowest, taken for an old class or a novel one (PseudoER).
+
+    Parameters
+    ----------
+    alpha
+        α, believed in each round.
+
+    >>> view = PoolView(scores=np.array([1, 9, 5.0]), threshold=2, classes=np.array([0, 2, 2]), n_old=2)
+    >>> MostCertainOfAll(alpha=0.5).choose(view).tolist()
+    [0, 2]
+    """
+
+    believes_known = True
+
+    def __init__(self, alpha: float = 0.2) -> None:
+        super().__init__(alpha)
+
+    def choose(self, view: PoolView) -> IntArray:
+        taken = view.classes >= 0
+        scores = np.where(taken, -view.scores, -np.inf).astype(np.float32)
+        return highest(scores, math.ceil(self.alpha * int(taken.sum())))
 
 
 def _share_of(low: FloatArray | float, high: FloatArray | float) -> FloatArray:

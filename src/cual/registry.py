@@ -30,6 +30,8 @@ class Registry(Generic[T]):
     >>> greetings["rude"]
     Traceback (most recent call last):
     cual.errors.UnknownName: no greeting is called 'rude'; known: polite
+    >>> "polite" in greetings, greetings.names()
+    (True, ('polite',))
     """
 
     def __init__(self, kind: str) -> None:
@@ -84,6 +86,11 @@ class Registry(Generic[T]):
             A part; a name; or options by name, of the part called ``given["name"]`` or of `before`.
         before
             The part that is to be changed. Its own name leaves it as it is.
+
+        >>> from cual.acquisition import acquisitions
+        >>> diverse = acquisitions.part({"name": "diverse", "turns": 3})
+        >>> acquisitions.part({"candidates": 99}, before=diverse).turns, acquisitions.name_of(diverse)
+        (3, 'diverse')
         """
         if isinstance(given, str):
             same = before is not None and self[given] is type(before)
@@ -121,19 +128,34 @@ def import_all(package: str, path: Iterable[str]) -> None:
 
 
 def options_of(part: object) -> dict[str, Any]:
-    """The options that a part has: what its constructor was given, or the defaults."""
+    """The options that a part has: what its constructor was given, or the defaults.
+
+    >>> from cual.acquisition import acquisitions
+    >>> options_of(acquisitions["diverse"](turns=3))
+    {'least_doubt': 0.3, 'candidates': 5000, 'turns': 3}
+    """
     return {name: getattr(part, name) for name in _parameters(type(part))}
 
 
 def registered_name(kind: object) -> str | None:
-    """The name under which a class of parts is registered, on whichever axis; None where it is not."""
+    """The name under which a class of parts is registered, on whichever axis; None where it is not.
+
+    >>> from cual.uncertainty.knn import KNN
+    >>> registered_name(KNN), registered_name(int)
+    ('knn', None)
+    """
     if not isinstance(kind, type) or kind not in _axes:
         return None
     return _axes[kind].name_of_type(kind)
 
 
 def to_json(part: object) -> dict[str, Any]:
-    """A part as plain JSON: its name on its axis, and its options."""
+    """A part as plain JSON: its name on its axis, and its options.
+
+    >>> from cual.methods import methods
+    >>> to_json(methods["cual"].learner)["uncertainty"]
+    {'name': 'fre', 'variance': 0.995}
+    """
     row: dict[str, Any] = {"name": _axes[type(part)].name_of(part)} if type(part) in _axes else {}
     if not row:
         raise UnknownName(f"{type(part).__name__} is not registered on any axis, so it cannot be saved")

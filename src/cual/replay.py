@@ -47,6 +47,9 @@ class Replay:
     >>> y = torch.tensor([0, 0, 0, 0, 0, 1])
     >>> replay.updated(torch.rand(6, 2), y, np.random.default_rng(0)).y.tolist()
     [0, 0, 0, 1]
+    >>> replay = replay.updated(torch.eye(2), torch.tensor([0, 1]), np.random.default_rng(0))
+    >>> len(replay.samples()), Replay.from_state(replay.state()).y.tolist()
+    (2, [0, 1])
     """
 
     capacity: int
@@ -118,7 +121,12 @@ class Replay:
 def chosen(
     y: NDArray[np.int64], preferred: NDArray[np.bool_], capacity: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Rows to keep, in order: each class' share, preferred ones first, else at random."""
+    """Rows to keep, in order: each class' share, preferred ones first, else at random.
+
+    >>> y, by_people = np.array([0, 0, 0, 1]), np.array([False, False, True, False])
+    >>> chosen(y, by_people, capacity=2, rng=np.random.default_rng(0)).tolist()
+    [2, 3]
+    """
     _, dense, counts = np.unique(y, return_inverse=True, return_counts=True)
     order = np.lexsort((rng.random(len(y)), ~preferred, dense))  # class by class, who stays longest first
     rank = np.arange(len(y)) - np.repeat(np.cumsum(counts) - counts, counts)

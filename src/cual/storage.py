@@ -66,7 +66,16 @@ def keep_private() -> None:
 def write(
     path: str | os.PathLike[str], kind: str, body: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> None:
-    """Write a file in one step: whoever reads it sees the old one or the new one, never half of it."""
+    """Write a file in one step: whoever reads it sees the old one or the new one, never half of it.
+
+    >>> file = Path(tempfile.mkdtemp()) / "x.cual"
+    >>> write(file, "example", {"seed": 3}, {"mean": torch.zeros(2)})
+    >>> read(file, "example")
+    ({'seed': 3}, {'mean': tensor([0., 0.])})
+    >>> read(file, "agent")
+    Traceback (most recent call last):
+    cual.errors.ForeignFile: .../x.cual holds a cual example, not a cual agent
+    """
     meta: dict[str, Any] = {"kind": kind, "format": FORMAT, "body": body}
     if len(_dumped(body)) > LONGEST_BODY:  # names of millions of samples
         tensors = _with_body(tensors, body)
@@ -85,7 +94,12 @@ def _dumped(value: Mapping[str, Any]) -> str:
 
 
 class Late(Mapping[str, Tensor]):
-    """Tensors that are made when they are looked at, each time anew: never are all of them in memory."""
+    """Tensors that are made when they are looked at, each time anew: never are all of them in memory.
+
+    >>> tensors = Late({"large": lambda: torch.zeros(3)})
+    >>> list(tensors), tensors["large"] is tensors["large"]
+    (['large'], False)
+    """
 
     def __init__(self, made: Mapping[str, Callable[[], Tensor]]) -> None:
         self._made = made
@@ -143,7 +157,11 @@ def _bytes_of(tensor: Tensor) -> memoryview:
 
 
 def digest_of(tensor: Tensor) -> str:
-    """SHA-256 of a tensor's type, shape and bytes."""
+    """SHA-256 of a tensor's type, shape and bytes.
+
+    >>> digest_of(torch.zeros(2, 3)) == digest_of(torch.zeros(3, 2))
+    False
+    """
     digest = hashlib.sha256(f"{_NAMES[_TYPES.index(tensor.dtype)]} {list(tensor.shape)}\n".encode())
     digest.update(_bytes_of(tensor))
     return digest.hexdigest()
@@ -168,7 +186,16 @@ def write_pieces(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
 
 @contextmanager
 def replacing(path: Path, private: bool = False) -> Generator[IO[bytes]]:
-    """A file to write to, which is put at `path` when all of it is on the disk; not at all after an error."""
+    """A file to write to, which is put at `path` when all of it is on the disk; not at all after an error.
+
+    >>> file = Path(tempfile.mkdtemp()) / "said.txt"
+    >>> with replacing(file) as new:
+    ...     _ = new.write(b"whole")
+    ...     print(file.exists())
+    False
+    >>> file.read_bytes()
+    b'whole'
+    """
     with beside(path, private) as file:
         yield file
     try:
@@ -185,7 +212,7 @@ def beside(path: Path, private: bool = False) -> Generator[IO[bytes]]:
     Others may read it as they may read any file, unless it is private: for the owner's eyes only.
     """
     with tempfile.NamedTemporaryFile("w+b", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        if not private:
+        if not private and hasattr(os, "fchmod"):  # where there are no such rights, the folder's hold
             os.fchmod(file.fileno(), 0o666 & ~_umask)
         try:
             yield file
@@ -214,6 +241,9 @@ def read(
                 tensors[name] = file.get_tensor(name)
                 if sums is not None and not unchanged(path, name):
                     _check(path, name, tensors[name], sums[name])
+                # Windows replaces no file that is mapped, and who reads one may write it next
+                if os.name == "nt":
+                    tensors[name] = tensors[name].clone()
         if meta["format"] == FORMAT_APART:
             return json.loads(tensors.pop(_BODY).numpy().tobytes()), tensors
         return meta["body"], tensors
@@ -223,6 +253,11 @@ def verify(path: str | os.PathLike[str]) -> bool:
     """Read everything and compare it with its checksums, whatever it is; False where there are none.
 
     A damaged file is a `DamagedFile`. Never is more than one tensor in memory.
+
+    >>> file = Path(tempfile.mkdtemp()) / "x.cual"
+    >>> write(file, "example", {}, {"mean": torch.zeros(2)})
+    >>> verify(file)
+    True
     """
     path = Path(path)
     with _opened(path) as file:
@@ -309,7 +344,13 @@ def _identity(path: Path, part: str, least: int | None) -> tuple[int, int, int, 
 
 @contextmanager
 def rebuilding(path: str | os.PathLike[str]) -> Generator[None]:
-    """While what a file holds is put together: parts that are missing or do not fit mean that it is damaged."""
+    """While what a file holds is put together: parts that are missing or do not fit mean that it is damaged.
+
+    >>> with rebuilding("v1.agent"):
+    ...     {"seed": 0}["version"]
+    Traceback (most recent call last):
+    cual.errors.DamagedFile: v1.agent is damaged: KeyError('version'); take a backup or make it again
+    """
     try:
         yield
     except (BadOption, UnknownName) as error:
@@ -326,14 +367,22 @@ def rebuilding(path: str | os.PathLike[str]) -> Generator[None]:
 def section(
     tensors: Mapping[str, Tensor], prefix: str, device: torch.device | str = "cpu"
 ) -> dict[str, Tensor]:
-    """The tensors whose names begin with `prefix`, without it, on `device`."""
+    """The tensors whose names begin with `prefix`, without it, on `device`.
+
+    >>> section({"head.W": torch.ones(1), "replay.X": torch.zeros(1)}, "head.")
+    {'W': tensor([1.])}
+    """
     return {k.removeprefix(prefix): v.to(device) for k, v in tensors.items() if k.startswith(prefix)}
 
 
 def sections(
     tensors: Mapping[str, Tensor], prefix: str, device: torch.device | str = "cpu"
 ) -> dict[str, dict[str, Tensor]]:
-    """The sections ``prefix + key + "."`` by their keys, each as `section` gives it; all are looked at once."""
+    """The sections ``prefix + key + "."`` by their keys, each as `section` gives it; all are looked at once.
+
+    >>> sections({"model.0.mean": torch.ones(1), "model.1.mean": torch.zeros(1)}, "model.")
+    {'0': {'mean': tensor([1.])}, '1': {'mean': tensor([0.])}}
+    """
     grouped: dict[str, dict[str, Tensor]] = {}
     for name, tensor in section(tensors, prefix, device).items():
         key, dot, rest = name.partition(".")

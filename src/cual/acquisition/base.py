@@ -25,6 +25,10 @@ class Holdings:
         What old classes hold together.
     likeliest_old, likeliest_novel
         What the old and the novel class hold that hold most; 0 where there is none.
+
+    >>> held = Holdings.of(np.array([[0.7, 0.1, 0.2], [0.1, 0.1, 0.8]]), n_old=2)
+    >>> held.likeliest_novel.tolist(), held.take(np.array([1])).likeliest_old.tolist()
+    ([0.2, 0.8], [0.1])
     """
 
     old: FloatArray
@@ -79,6 +83,11 @@ class PoolView:
         1 for samples that are like something that stayed unexplained in an earlier pool, else 0.
     first
         `novelty` as it was before any answer; None where that is what the scores say.
+
+    >>> view = PoolView(scores=np.array([0.2, 0.9]), threshold=0.5, n_old=1,
+    ...                 probabilities=lambda: np.array([[0.9, 0.1], [0.3, 0.7]]))
+    >>> view.held().likeliest_novel.tolist()
+    [0.1, 0.7]
     """
 
     scores: FloatArray

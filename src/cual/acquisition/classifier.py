@@ -33,7 +33,13 @@ def closeness(probabilities: FloatArray) -> FloatArray:
 
 @acquisition("entropy")
 class Entropy:
-    """Ask about samples whose predicted class probabilities have the highest entropy."""
+    """Ask about samples whose predicted class probabilities have the highest entropy.
+
+    >>> unsure, sure = [0.5, 0.5], [0.9, 0.1]
+    >>> view = PoolView(np.zeros(2), threshold=0, probabilities=lambda: np.array([sure, unsure]))
+    >>> Entropy().choose(view, n=1, rng=np.random.default_rng(0)).tolist()
+    [1]
+    """
 
     def choose(self, view: PoolView, n: int, rng: np.random.Generator) -> IntArray:
         return highest(entropy(view.probabilities()), n)
@@ -41,7 +47,13 @@ class Entropy:
 
 @acquisition("margin")
 class Margin:
-    """Ask about samples whose two likeliest classes lie closest together."""
+    """Ask about samples whose two likeliest classes lie closest together.
+
+    >>> close, clear = [0.45, 0.4, 0.15], [0.5, 0.25, 0.25]
+    >>> view = PoolView(np.zeros(2), threshold=0, probabilities=lambda: np.array([clear, close]))
+    >>> Margin().choose(view, n=1, rng=np.random.default_rng(0)).tolist()
+    [1]
+    """
 
     def choose(self, view: PoolView, n: int, rng: np.random.Generator) -> IntArray:
         return highest(closeness(view.probabilities()), n)

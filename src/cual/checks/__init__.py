@@ -44,7 +44,16 @@ _SUITES: tuple[tuple[Registry[Any], Suite[Any]], ...] = (
 
 
 def check_acquisition(part: Acquisition | type[Acquisition]) -> None:
-    """Raise `AssertionError` where a strategy breaks the contract of those who choose whom to ask."""
+    """Raise `AssertionError` where a strategy breaks the contract of those who choose whom to ask.
+
+    >>> import numpy as np
+    >>> class Twice:
+    ...     def choose(self, view, n, rng):
+    ...         return np.zeros(min(2, len(view.scores)), dtype=np.int64)
+    >>> check_acquisition(Twice())
+    Traceback (most recent call last):
+    AssertionError: Twice() asks about 1 samples instead of at most 0, given 1 samples, n = 0
+    """
     acquisition.suite.run(part)
 
 
@@ -81,6 +90,10 @@ def checks(part: object) -> list[tuple[str, Check]]:
     part
         An object, which is checked as it is. Or a class, of which one object is checked for each row of
         parameters that its classmethod ``unit_test_params()`` gives, or one of its defaults if it has none.
+
+    >>> from cual.acquisition.top import Top
+    >>> [name for name, _ in checks(Top)][:2]
+    ['parameters_are_attributes', 'options_survive_json']
     """
     named_checks: list[tuple[str, Check]] = []
     for each, parameters in objects(part):

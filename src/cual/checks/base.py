@@ -29,6 +29,17 @@ class Suite(Generic[P]):
         What such a part is called.
     needs
         Attributes that every such part has.
+
+    >>> greeters = Suite("greeter", needs=("greet",))
+    >>> @greeters.check
+    ... def says_something(greeter):
+    ...     expect(bool(greeter.greet()), "says nothing")
+    >>> class Silent:
+    ...     def greet(self):
+    ...         return ""
+    >>> greeters.run(Silent())
+    Traceback (most recent call last):
+    AssertionError: Silent() says nothing
     """
 
     def __init__(self, kind: str, needs: tuple[str, ...]) -> None:
@@ -74,7 +85,12 @@ class Suite(Generic[P]):
 
 def objects(part: object) -> list[tuple[object, str]]:
     """What is checked, and with which parameters: an object as it is; of a class, one for each of its
-    ``unit_test_params()``, or one of its defaults."""
+    ``unit_test_params()``, or one of its defaults.
+
+    >>> from cual.acquisition.diverse import Diverse
+    >>> [given for _, given in objects(Diverse)]
+    ['', 'candidates=4, turns=1', 'least_doubt=1.0']
+    """
     if not isinstance(part, type):
         return [(part, "")]
     brought = getattr(part, "unit_test_params", None)
@@ -98,7 +114,12 @@ def _plain(value: object) -> str:
 
 
 def shown(part: object) -> str:
-    """A part as its user would write it; a method by its name, because it has too many options."""
+    """A part as its user would write it; a method by its name, because it has too many options.
+
+    >>> from cual.acquisition import acquisitions
+    >>> shown(acquisitions["diverse"](turns=3))
+    'Diverse(least_doubt=0.3, candidates=5000, turns=3)'
+    """
     if isinstance(part, Method):
         return f"the method {part.name!r}"
     try:
@@ -111,6 +132,11 @@ def expect(kept: bool, otherwise: str) -> None:
     """Raise `AssertionError` unless something is `kept`; `otherwise` says what the part does instead.
 
     Not an ``assert``: those are left out where Python optimises.
+
+    >>> expect(1 < 2, "counts wrongly")
+    >>> expect(1 > 2, "counts wrongly")
+    Traceback (most recent call last):
+    AssertionError: counts wrongly
     """
     if not kept:
         raise AssertionError(otherwise)
@@ -180,7 +206,12 @@ def same_tensor(a: Tensor, b: Tensor) -> bool:
 
 
 def same_state(a: Mapping[str, Tensor], b: Mapping[str, Tensor]) -> bool:
-    """Whether two states have the same tensors, bit for bit."""
+    """Whether two states have the same tensors, bit for bit.
+
+    >>> import torch
+    >>> same_state({"W": torch.ones(1)}, {"W": torch.ones(1)}), same_state({}, {"W": torch.ones(1)})
+    (True, False)
+    """
     return a.keys() == b.keys() and all(same_tensor(a[name], b[name]) for name in a)
 
 
@@ -198,5 +229,10 @@ def saved(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def close(a: Tensor, b: Tensor, share: float = 1e-4) -> bool:
-    """Whether two tensors differ by rounding only: sums may be taken in another order."""
+    """Whether two tensors differ by rounding only: sums may be taken in another order.
+
+    >>> import torch
+    >>> close(torch.tensor([1.0]), torch.tensor([1.00001])), close(torch.tensor([1.0]), torch.tensor([1.1]))
+    (True, False)
+    """
     return a.shape == b.shape and torch.allclose(a, b, rtol=share, atol=1e-4)

@@ -12,7 +12,12 @@ WIDTH = 10
 
 
 def lesson_of(classes: int, width: int = WIDTH, seed: int = 0, n: int = 60) -> Lesson:
-    """A lesson with samples in all three sources."""
+    """A lesson with samples in all three sources.
+
+    >>> lesson = lesson_of(3)
+    >>> lesson.n_classes, len(lesson.queried) > 0, len(lesson.replay) > 0
+    (3, True, True)
+    """
     rng = np.random.default_rng([classes, width, seed])
     y = torch.from_numpy(rng.integers(classes, size=n))
     noise = torch.from_numpy(rng.standard_normal((n, width))).float()

@@ -20,6 +20,7 @@ from cual.cli import (
     evaluate,
     export,
     export_model,
+    hub,
     info,
     invite,
     label_studio,
@@ -31,6 +32,7 @@ from cual.cli import (
     split,
     watch,
 )
+from cual.cli.missing import advice
 from cual.cli.output import err
 from cual.errors import CualError
 from cual.extensions import load_installed
@@ -49,6 +51,10 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except CualError as error:
             message = str(error)
+        except ModuleNotFoundError as error:
+            message = advice(ctx.invoked_subcommand, error)
+            if message is None:
+                raise
         except OSError as error:
             if not isinstance(error, NO_USE) and error.errno != errno.EROFS:
                 raise
@@ -112,6 +118,7 @@ repair.add_to(app)
 split.add_to(app)
 export.add_to(app)
 export_model.add_to(app)
+hub.add_to(app)
 embed.add_to(app)
 demo.add_to(app)
 serve.add_to(app)

@@ -49,12 +49,20 @@ Reading = Callable[[Line], str | None]
 
 
 def all_said(line: Line) -> str | None:
-    """An empty label means "cannot tell": the file is all that there is to say."""
+    """An empty label means "cannot tell": the file is all that there is to say.
+
+    >>> all_said(Line(2, "a.jpg", "owl")), all_said(Line(3, "b.jpg", ""))
+    ('owl', '')
+    """
     return "" if line.skipped or line.label in ("", CANNOT_TELL) else line.label
 
 
 def filled_in(line: Line) -> str | None:
-    """An empty label means that nobody has answered yet; ? means "cannot tell"."""
+    """An empty label means that nobody has answered yet; ? means "cannot tell".
+
+    >>> [filled_in(Line(2, "a.jpg", label)) for label in ("owl", "?", "")]
+    ['owl', '', None]
+    """
     if line.skipped or line.label == CANNOT_TELL:
         return ""
     return line.label or None
@@ -80,6 +88,13 @@ def read_answers(
         Columns, where they are not called as usual.
     reading
         What an empty label means.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "answers.csv"
+    >>> _ = file.write_text("id,label\\na.jpg,owl\\nb.jpg,\\nz.jpg,owl\\n")
+    >>> recorded = read_answers(file, ClassNames(("Owl",)), ["a.jpg", "b.jpg"])
+    >>> recorded.answers, recorded.unknown, recorded.near
+    ({'a.jpg': 'owl', 'b.jpg': SKIP}, [4], {'owl': 'Owl'})
     """
     recorded = recorded_of(path, lines_of(path, given or Named()), names, ids, reading)
     if not recorded.answers and reading is all_said:

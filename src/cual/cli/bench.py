@@ -1,4 +1,4 @@
-"""`cual bench run` and `cual bench report`: flags and progress bars around `cual.bench`."""
+"""`cual bench run`, `report` and `leaderboard`: flags and progress bars around `cual.bench`."""
 
 import math
 from dataclasses import replace
@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
+from cual.cli import paper
 from cual.cli.options import LabelsIn, RayAddress
 from cual.cli.output import err, out
 from cual.errors import BadOption
@@ -181,6 +182,31 @@ def report(
 
     out.print(terminal(folder), highlight=False, markup=False, soft_wrap=True)
     out.print(f"report in {escape(str(write_report(folder, output)))}", highlight=False, soft_wrap=True)
+
+
+@app.command(no_args_is_help=True)
+def leaderboard(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR…", help="Folders with results, of whoever ran the bench.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder of the page.")],
+) -> None:
+    """Put results of several runs side by side, the best first: index.html and leaderboard.md.
+
+    Runs stand together where the protocol's version, the features, the budget and all else of the stream are
+    the same. A folder whose summary.json does not follow from its results.jsonl is refused.
+
+    [cyan]cual bench leaderboard results theirs -o leaderboard[/cyan]
+    """
+    from cual.bench.leaderboard import leaderboard as write_leaderboard
+    from cual.cli.output import check_parent
+
+    check_parent(output)
+    path = write_leaderboard(folders, output)
+    out.print(f"leaderboard in {escape(str(path))}", highlight=False, soft_wrap=True)
+
+
+paper.add_to(app)
 
 
 def _names(text: str) -> tuple[str, ...]:

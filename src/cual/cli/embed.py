@@ -36,7 +36,7 @@ EncoderName = Annotated[
         "--encoder",
         metavar="NAME",
         help="efficientnet-lite0 (images), all-minilm-l6-v2 (text), swav-resnet50, dino-vits16, hf:NAME, "
-        "onnx:FILE, python:module:function; options as in dino-vits16?block=11.",
+        "st:NAME, onnx:FILE, python:module:function; options as in dino-vits16?block=11.",
     ),
 ]
 AgentsEncoder = Annotated[
@@ -44,8 +44,9 @@ AgentsEncoder = Annotated[
     typer.Option(
         "--encoder",
         metavar="NAME",
-        help="The agent's encoder, where it is not built in (hf:NAME, onnx:FILE, python:module:function) or "
-        "its weights are yet to be fetched: the agent's file never decides what runs.",
+        help="The agent's encoder, where it is not built in (hf:NAME, st:NAME, onnx:FILE, "
+        "python:module:function) or its weights are yet to be fetched: an agent's file never decides what "
+        "runs.",
     ),
 ]
 Weights = Annotated[
@@ -192,6 +193,7 @@ def encoded(
     columns
         Of a table, where they are not called as usual.
     """
+    from cual.data.dataset_folder import is_dataset_folder
     from cual.data.files import read
     from cual.data.folder import is_features_folder
 
@@ -203,7 +205,7 @@ def encoded(
     try:
         check_packages()
     except Unavailable:
-        if path.suffix in (".parquet", ".pq"):
+        if path.suffix in (".parquet", ".pq") or is_dataset_folder(path):
             return read(path, ids=named.id, labels=named.label)
         raise
     from cual.encoders import features_of
@@ -220,7 +222,8 @@ def encoded(
 def check_packages() -> None:
     """Say how to install what images and text need, where it is not there."""
     try:
-        importlib.import_module("cual.encoders")
+        for name in ("PIL", "cual.encoders"):
+            importlib.import_module(name)
     except ImportError as error:
         raise Unavailable(
             f"images and text need more packages ({error}): pip install 'cual[encoders]'"

@@ -21,7 +21,10 @@ def invite(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Who it is for; added if not known yet.")],
     role: Annotated[
         str | None,
-        typer.Option(metavar="admin|annotator|reader", help="Of somebody new; annotator if not given."),
+        typer.Option(
+            metavar="admin|annotator|reader|sender",
+            help="Of somebody new; annotator if not given. A sender is a program that sends samples.",
+        ),
     ] = None,
     days: Annotated[
         float | None, typer.Option(min=0, max=366, help="How long it is good for: 1, or 90 with --api.")
@@ -37,7 +40,7 @@ def invite(
 
     [cyan]cual invite labels ada[/cyan]
 
-    [cyan]cual invite labels robot --role reader --api[/cyan]
+    [cyan]cual invite labels camera --role sender --api[/cyan]
     """
     from datetime import timedelta
 
@@ -46,6 +49,8 @@ def invite(
     from cual.serve.rules.records import OPERATOR
     from cual.storage import keep_private
 
+    if role == "sender" and not api:
+        raise BadOption("a sender is a program and cannot sign in: add --api")
     keep_private()
     if not (workspace / "workspace.json").is_file():
         raise BadOption(f"{workspace} is no workspace; cual serve makes one")
@@ -73,7 +78,7 @@ def _person(accounts: "Accounts", name: str, role: str | None) -> int:
     try:
         wanted = None if role is None else Role(role)
     except ValueError:
-        raise BadOption(f"--role is admin, annotator or reader, not {role!r}") from None
+        raise BadOption(f"--role is admin, annotator, reader or sender, not {role!r}") from None
     known = accounts.called(name)
     if known is None:
         return accounts.add_person(name, wanted or Role.annotator, by=OPERATOR).id

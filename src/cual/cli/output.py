@@ -54,7 +54,16 @@ def progress_display() -> Progress:
 
 
 def check_free(path: Path, force: bool) -> None:
-    """Refuse to replace a file that nobody said may be replaced; before the work, not after it."""
+    """Refuse to replace a file that nobody said may be replaced; before the work, not after it.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "v1.agent"
+    >>> check_free(file, force=False)
+    >>> file.touch()
+    >>> check_free(file, force=False)
+    Traceback (most recent call last):
+    cual.errors.BadOption: .../v1.agent exists; --force replaces it, or give another name
+    """
     check_parent(path)
     if path.is_dir():
         raise BadOption(f"{path} is a folder; give a file name")
@@ -63,7 +72,12 @@ def check_free(path: Path, force: bool) -> None:
 
 
 def check_parent(path: Path) -> None:
-    """Refuse a folder that is not there: it is mistyped more often than it is wanted."""
+    """Refuse a folder that is not there: it is mistyped more often than it is wanted.
+
+    >>> check_parent(Path("mistyped/v1.agent"))
+    Traceback (most recent call last):
+    cual.errors.BadOption: the folder mistyped is not there; correct mistyped/v1.agent, or make the ...
+    """
     if not path.parent.is_dir():
         raise BadOption(f"the folder {path.parent} is not there; correct {path}, or make the folder first")
 

@@ -14,7 +14,7 @@ from cual.cli.output import check_free, check_parent
 from cual.data.labels import ClassNames
 from cual.errors import BadFile, BadImage, BadLabels, BadOption
 from cual.export.base import check_folder, new_folder
-from cual.export.links import Names
+from cual.export.links import Names, make_link
 from cual.export.text import csv_lines, json_lines, unmarked
 from cual.loop.adaptation import Query
 from cual.storage import write_bytes
@@ -92,7 +92,7 @@ def _write_folder(path: Path, query: Query, names: ClassNames, contents: Content
             assert file is not None
             text = str(sample)
             link = called.new(text if text.lower().endswith(file.suffix.lower()) else f"{text}{file.suffix}")
-            (folder / link).symlink_to(file.resolve())
+            make_link(folder / link, file.resolve())
             rows.append((link, *row))
         (folder / LIST).write_text(
             csv_lines([("link", *COLUMNS), *rows]), encoding="utf-8", errors="backslashreplace", newline=""

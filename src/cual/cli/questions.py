@@ -28,7 +28,12 @@ class LeftOpen(Exception):
 
 @dataclass(frozen=True)
 class Question:
-    """One sample to ask about; `before` is what was answered already, where a person goes back to it."""
+    """One sample to ask about; `before` is what was answered already, where a person goes back to it.
+
+    >>> question = Question("q0", "a.jpg", 2.5, "novel", suggestion="owl")
+    >>> question.default
+    'owl'
+    """
 
     query: str
     sample: Label

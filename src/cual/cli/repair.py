@@ -318,7 +318,12 @@ def table_of(
 
 
 def label_of(names: "ClassNames", text: str) -> Any:
-    """A class as a person types it: a whole number where classes are numbers."""
+    """A class as a person types it: a whole number where classes are numbers.
+
+    >>> from cual.data.labels import ClassNames
+    >>> label_of(ClassNames((0, 1)), "1"), label_of(ClassNames(("0", "1")), "1")
+    (1, '1')
+    """
     from cual.data.labels import read_label
 
     try:

@@ -123,7 +123,12 @@ def _band(lines: list[list[int]]) -> Iterator[str]:
 
 
 def blocks(image: "Image", columns: int = MOST_COLUMNS) -> Text:
-    """Half blocks: each character is two pixels, its own colour above and its ground below."""
+    """Half blocks: each character is two pixels, its own colour above and its ground below.
+
+    >>> from PIL import Image
+    >>> str(blocks(Image.new("RGB", (4, 4)), columns=4)).split()
+    ['▀▀▀▀', '▀▀▀▀']
+    """
     wide, high = cells(image.size, columns)
     small = image.convert("RGB").resize((wide, 2 * high))
     data = small.tobytes()

@@ -123,8 +123,17 @@ class Client(OfRollout, Repairs, Inbox, OfWatching):
         return self._made(read(RemoteAgent, record), wait)
 
     def make_example(self, wait: bool = True) -> RemoteAgent:
-        """Have the built-in example made: an agent that knows five digits, then a pool of all ten."""
-        return self._made(read(RemoteAgent, self.post("/api/agents/example", once=True)), wait)
+        """Have the built-in example made: an agent that knows five digits, then a pool of all ten.
+
+        With `wait`, both are ready when this returns.
+        """
+        agent = self._made(read(RemoteAgent, self.post("/api/agents/example", once=True)), wait)
+        if wait:
+            until(
+                lambda: [row["state"] for row in self.get("/api/pools") if row["agent"] == agent.id],
+                lambda states: "preparing" not in states,
+            )
+        return agent
 
     def _made(self, agent: RemoteAgent, wait: bool) -> RemoteAgent:
         if not wait:

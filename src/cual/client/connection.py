@@ -8,13 +8,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-import httpx
+try:
+    import httpx
+except ModuleNotFoundError as error:
+    from cual.errors import MissingPackage
+
+    raise MissingPackage("cual.Client needs httpx: pip install 'cual[client]'") from error
 
 from cual import errors
 from cual.errors import CualError, NotAllowed, Unavailable
 
 T = TypeVar("T")
 _QUICK, _SLOW = 0.05, 1.0
+_NOT_NOW = (502, 503, 504)
+"""What a service, or a proxy before it, answers while it cannot: later it may."""
 
 
 class ServiceError(CualError, RuntimeError):
@@ -85,7 +92,7 @@ class Connection:
         for pause in pauses():
             try:
                 response = self._http.request(method, url, **how)
-                if response.status_code not in (502, 503, 504) or once or time.monotonic() > end:
+                if response.status_code not in _NOT_NOW or once or time.monotonic() > end:
                     return _checked(response)
             except again as error:
                 if time.monotonic() > end:
@@ -128,4 +135,6 @@ def _checked(response: httpx.Response) -> httpx.Response:
     kind = getattr(errors, name, None)
     if isinstance(kind, type) and issubclass(kind, CualError):
         raise kind(detail)
+    if response.status_code in _NOT_NOW:
+        raise Unavailable(detail)
     raise (NotAllowed if response.status_code in (401, 403) else ServiceError)(detail)

@@ -127,7 +127,12 @@ class RemoteState:
 
 @dataclass(frozen=True)
 class RemoteQuery:
-    """Samples that whoever asked should label; the same fields as the library's `Query`."""
+    """Samples that whoever asked should label; the same fields as the library's `Query`.
+
+    >>> query = RemoteQuery("q0", 0, ("a.jpg",), (2.5,), ("novel",), (None,), rows=(17,))
+    >>> len(query), query.rows
+    (1, (17,))
+    """
 
     id: str
     iteration: int
@@ -145,11 +150,21 @@ class RemoteQuery:
 
 
 def read(kind: type[T], row: Mapping[str, Any]) -> T:
-    """A record of what the service said; fields that a newer one adds are left out."""
+    """A record of what the service said; fields that a newer one adds are left out.
+
+    >>> said = {"id": 1, "name": "new", "kind": "text", "size": 9, "state": "ready", "error": None}
+    >>> read(RemotePool, {**said, "added_later": True})
+    RemotePool(id=1, name='new', kind='text', size=9, state='ready', error=None, columns=())
+    """
     names = [field.name for field in fields(cast(Any, kind))]
     values = {name: row[name] for name in names if name in row}
     return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
 
 
 def id_of(thing: int | RemoteAgent | RemotePool) -> int:
+    """The number of something that may be given as it is or by its number.
+
+    >>> id_of(RemotePool(3, "new", "text", 9, "ready", None)), id_of(3)
+    (3, 3)
+    """
     return thing if isinstance(thing, int) else thing.id

@@ -40,7 +40,11 @@ def in_parts(X: Samples, send: Send, most: int | None = None) -> Iterator[dict[s
 
 
 def whole(parts: list[dict[str, Any]], name: str) -> list[Any]:
-    """A list of all parts; the error of a sample that could not be encoded."""
+    """A list of all parts; the error of a sample that could not be encoded.
+
+    >>> whole([{"labels": ["owl"]}, {"labels": ["fox", "owl"]}], "labels")
+    ['owl', 'fox', 'owl']
+    """
     before = 0
     for part in parts:
         for failed in part.get("failed") or ():

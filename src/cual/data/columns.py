@@ -9,6 +9,7 @@ IDS = ("id", "ids", "sample")
 LABELS = ("label", "labels", "y", "class")
 TEXTS = ("text", "sentence", "utterance")
 IMAGES = ("image", "img")
+FEATURES = ("features", "X", "embedding", "embeddings", "vector")
 
 
 def column(path: Path, names: Sequence[str], given: str | None, usual: Sequence[str]) -> str | None:

@@ -27,7 +27,11 @@ class Store(Protocol):
 
 @dataclass(frozen=True)
 class Consecutive:
-    """0 … n−1, which takes no room."""
+    """0 … n−1, which takes no room.
+
+    >>> Consecutive(1_000_000).values(5, 8)
+    [5, 6, 7]
+    """
 
     n: int
 
@@ -53,7 +57,11 @@ class Blank:
 
 @dataclass(frozen=True)
 class Numbers:
-    """Whole numbers that fit into 64 bits."""
+    """Whole numbers that fit into 64 bits.
+
+    >>> Numbers(np.array([30, 10, 20])).values(1, 3)
+    [10, 20]
+    """
 
     array: IntArray
 
@@ -66,7 +74,12 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Texts:
-    """Names, one after the other, and where each of them begins and the last one ends."""
+    """Names, one after the other, and where each of them begins and the last one ends.
+
+    >>> names = Texts.joined([Texts.of(["a.jpg"]), Texts.of(["île.jpg", ""])])
+    >>> names.values(0, 3), len(names.data)
+    (['a.jpg', 'île.jpg', ''], 13)
+    """
 
     data: AnyArray
     bounds: AnyArray
@@ -96,7 +109,11 @@ class Texts:
 
 @dataclass(frozen=True)
 class Mixed:
-    """Whatever is not of one kind, as it came."""
+    """Whatever is not of one kind, as it came.
+
+    >>> store(["a.jpg", 7]).values(0, 2)
+    ['a.jpg', 7]
+    """
 
     items: tuple[Any, ...]
 
@@ -112,7 +129,13 @@ def _small(bounds: IntArray) -> AnyArray:
 
 
 def store(values: Sequence[Any]) -> Store:
-    """The smallest store for values, all in memory."""
+    """The smallest store for values, all in memory.
+
+    >>> store([0, 1, 2]), store([None, None])
+    (Consecutive(n=3), Blank(n=2))
+    >>> store(["a.jpg", "b.jpg"]).values(1, 2)
+    ['b.jpg']
+    """
     kinds = set(map(type, values))
     if kinds == {str}:
         return Texts.of(values)
@@ -124,7 +147,11 @@ def store(values: Sequence[Any]) -> Store:
 
 
 def numbers(array: IntArray) -> Store:
-    """A store of whole numbers."""
+    """A store of whole numbers.
+
+    >>> numbers(np.arange(1000)), numbers(np.array([3, 1]))
+    (Consecutive(n=1000), Numbers(array=array([3, 1])))
+    """
     n = len(array)
     if n and array[0] == 0 and array[-1] == n - 1 and bool((array[1:] > array[:-1]).all()):
         return Consecutive(n)
@@ -153,6 +180,9 @@ class Column(Sequence[T_co]):
     >>> names = Column(["a.jpg", "b.jpg"])
     >>> names, names[1], names == ["a.jpg", "b.jpg"]
     (('a.jpg', 'b.jpg'), 'b.jpg', True)
+    >>> column = Column.joined([store([0, 1]), store([7])])
+    >>> column[1:], Column.of(Blank(2))
+    ((1, 7), (None, None))
     """
 
     def __init__(self, values: Iterable[T_co] = ()) -> None:

@@ -9,7 +9,12 @@ from cual.types import AnyArray
 
 
 def index_of(X: Any) -> AnyArray | None:
-    """The index of a pandas DataFrame, as ids; None for anything that has none."""
+    """The index of a pandas DataFrame, as ids; None for anything that has none.
+
+    >>> import pandas as pd
+    >>> index_of(pd.DataFrame([[0.5], [0.7]], index=["a.jpg", "b.jpg"])).tolist(), index_of([[0.5]])
+    (['a.jpg', 'b.jpg'], None)
+    """
     return np.asarray(X.index) if hasattr(X, "iloc") else None
 
 
@@ -17,6 +22,10 @@ def values_of(X: Any) -> AnyArray:
     """The numbers of a DataFrame, of a list of lists, of whatever numpy takes.
 
     Columns that may have gaps (pandas' own types) come as objects, and gaps as NaN, which is reported later.
+
+    >>> import pandas as pd
+    >>> values_of(pd.DataFrame({"x": pd.array([1, None], dtype="Int64")})).tolist()
+    [[1.0], [nan]]
     """
     values = np.asarray(X)
     if values.dtype.kind != "O" or not hasattr(X, "to_numpy"):
@@ -28,7 +37,14 @@ def values_of(X: Any) -> AnyArray:
 
 
 def check_aligned(X: Any, y: Any) -> None:
-    """Refuse a DataFrame and a Series whose rows are named alike, but stand in another order."""
+    """Refuse a DataFrame and a Series whose rows are named alike, but stand in another order.
+
+    >>> import pandas as pd
+    >>> X = pd.DataFrame([[0.5], [0.7]], index=["a", "b"])
+    >>> check_aligned(X, pd.Series(["cat", "dog"], index=["b", "a"]))
+    Traceback (most recent call last):
+    cual.errors.BadLabels: the indexes of X and of the labels differ, first in row 0: 'a' and 'b'; ...
+    """
     of_X, of_y = index_of(X), index_of(y)
     if of_X is None or of_y is None:
         return

@@ -42,6 +42,8 @@ class Ids(Column[Label]):
     >>> ids = Ids(["a.jpg", "b.jpg", "c.jpg"])
     >>> ids[1], ids.rows_of(["c.jpg", "a.jpg"]).tolist(), "d.jpg" in ids
     ('b.jpg', [2, 0], False)
+    >>> Ids.consecutive(3), Ids.consecutive(3).rows_of([2]).tolist()
+    ((0, 1, 2), [2])
     """
 
     @classmethod

@@ -17,7 +17,11 @@ from cual.types import AnyArray, IntArray, Label
 
 
 class Skip(Enum):
-    """The answer "cannot tell"."""
+    """The answer "cannot tell".
+
+    >>> Skip.SKIP, Skip("skip") is SKIP
+    (SKIP, True)
+    """
 
     SKIP = "skip"
 
@@ -73,6 +77,11 @@ class ClassNames:
     >>> names = ClassNames(("cat", "dog"))
     >>> names.encode(["dog", "cat"]).tolist(), names.plus("île").names
     ([1, 0], ('cat', 'dog', 'île'))
+    >>> names.index("dog"), names.decode([1, 1]).tolist(), names.array().dtype.kind
+    (1, ['dog', 'dog'], 'U')
+    >>> names.check(3)
+    Traceback (most recent call last):
+    cual.errors.BadLabels: label 3 is int, but the classes known so far are str, for example 'cat'; ...
     """
 
     names: tuple[Label, ...]

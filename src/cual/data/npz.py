@@ -2,11 +2,12 @@
 
 import os
 import shutil
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import cast
 
 import numpy as np
@@ -29,6 +30,13 @@ def read_npz(path: Path, unpack: Path | None = None) -> Table:
     unpack
         A folder. Where it is given, the file is a stranger's: a large X is unpacked there and memory-mapped
         (nothing is left there to be removed), and what else is in it may take `MOST_BESIDE` bytes.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "pool.npz"
+    >>> np.savez(file, X=np.eye(2, dtype=np.float16), ids=np.array(["a", "b"]))
+    >>> table = read_npz(file)
+    >>> len(table), table.X.dtype, table.y
+    (2, dtype('float16'), None)
     """
     if not zipfile.is_zipfile(path):
         with path.open("rb") as file:
@@ -71,15 +79,27 @@ def _mapped(path: Path, names: Sequence[str], folder: Path) -> AnyArray | None:
             raise TooLarge(f"{path}: labels and ids take {beside:,} bytes; at most {MOST_BESIDE:,} are taken")
         if sizes["X"] <= _SMALL:
             return None
-        with packed.open("X.npy") as array, tempfile.NamedTemporaryFile(dir=folder, suffix=".npy") as file:
+        with packed.open("X.npy") as array, NamedTemporaryFile(dir=folder, suffix=".npy", delete=False) as file:
             shutil.copyfileobj(array, file, 2**20)
-            file.flush()
-            # what is mapped stays as long as it is looked at, also once the file has gone
-            return cast(AnyArray, np.load(file.name, mmap_mode="r", allow_pickle=False))
+        try:
+            mapped = cast(AnyArray, np.load(file.name, mmap_mode="r", allow_pickle=False))
+        finally:
+            # what is mapped stays as long as it is looked at, also once the file has gone; on Windows the file
+            # stays as well, for whoever made the folder
+            with suppress(PermissionError):
+                Path(file.name).unlink()
+        return mapped
 
 
 def read_npy(path: Path) -> Table:
-    """The table in a `.npy`, which has nothing but X; it is memory-mapped."""
+    """The table in a `.npy`, which has nothing but X; it is memory-mapped.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "X.npy"
+    >>> np.save(file, np.eye(3))
+    >>> type(read_npy(file).X).__name__
+    'memmap'
+    """
     try:
         X = cast(AnyArray, np.load(path, mmap_mode="r", allow_pickle=False))
     except (ValueError, EOFError, OSError) as error:
@@ -90,7 +110,14 @@ def read_npy(path: Path) -> Table:
 
 
 def write_npz(path: Path, table: Table) -> None:
-    """Write a `.npz`; a reader never sees half a file."""
+    """Write a `.npz`; a reader never sees half a file.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "first.npz"
+    >>> write_npz(file, Table(np.eye(2, dtype=np.float16), y=np.array(["cat", "dog"])))
+    >>> sorted(np.load(file))
+    ['X', 'y']
+    """
     arrays: dict[str, AnyArray] = {"X": table.X}
     if table.y is not None:
         arrays["y"] = table.y

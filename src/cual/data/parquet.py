@@ -34,7 +34,7 @@ def read_parquet(path: Path, ids: str | None = None, labels: str | None = None) 
     rest = [name for name in names if name not in (id_column, label_column)]
     encoder: bytes | None = (arrow.schema.metadata or {}).get(b"encoder")
     return Table(
-        _vectors(path, arrow, rest),
+        vectors(path, arrow, rest),
         _names_or_numbers(path, arrow, label_column),
         _names_or_numbers(path, arrow, id_column),
         encoder=None if encoder is None else encoder.decode(errors="replace"),
@@ -43,7 +43,15 @@ def read_parquet(path: Path, ids: str | None = None, labels: str | None = None) 
 
 
 def feature_columns(path: Path, schema: Any, names: Sequence[str]) -> list[str]:
-    """Which of some columns of a parquet file are the features: the one of lists, or else all numeric ones."""
+    """Which of some columns of a parquet file are the features: the one of lists, or else all numeric ones.
+
+    >>> import pyarrow as pa
+    >>> schema = pa.schema({"id": pa.string(), "width": pa.int32(), "vector": pa.list_(pa.float32())})
+    >>> feature_columns(Path("x.parquet"), schema, ["width", "vector"])
+    ['vector']
+    >>> feature_columns(Path("x.parquet"), schema, ["width"])
+    ['width']
+    """
     import pyarrow as pa
 
     def is_list(kind: Any) -> bool:
@@ -62,8 +70,8 @@ def feature_columns(path: Path, schema: Any, names: Sequence[str]) -> list[str]:
     return features
 
 
-def _vectors(path: Path, arrow: Any, names: Sequence[str]) -> AnyArray:
-    """X from the one list column of a parquet table, or from its numeric columns side by side."""
+def vectors(path: Path, arrow: Any, names: Sequence[str]) -> AnyArray:
+    """X from the one list column of an Arrow table, or from its numeric columns side by side."""
     import pyarrow as pa
 
     features = feature_columns(path, arrow.schema, names)

@@ -174,7 +174,12 @@ def _named(
 
 
 def check_names(wanted: Sequence[str]) -> None:
-    """Refuse too many columns, or one twice, before any file is looked at."""
+    """Refuse too many columns, or one twice, before any file is looked at.
+
+    >>> check_names(["colour", "colour"])
+    Traceback (most recent call last):
+    cual.errors.BadOption: a column is named twice
+    """
     if len(wanted) > MOST:
         raise BadOption(f"{len(wanted)} columns are to be shown; at most {MOST} are kept")
     if len(set(wanted)) < len(wanted):

@@ -130,7 +130,12 @@ def _of_parquet(path: Path, wanted: Sequence[str] | None) -> PlainColumns:
 
 
 def is_plain(kind: Any) -> bool:
-    """Whether a type of Arrow is one of numbers, text, dates or times."""
+    """Whether a type of Arrow is one of numbers, text, dates or times.
+
+    >>> import pyarrow as pa
+    >>> is_plain(pa.date32()), is_plain(pa.dictionary(pa.int8(), pa.string())), is_plain(pa.binary())
+    (True, True, False)
+    """
     import pyarrow as pa
 
     t = pa.types
@@ -161,7 +166,14 @@ def arrow_rows(path: Path, names: Sequence[str]) -> Iterator[Any]:
 
 
 def batch_rows(batch: Any, names: Sequence[str]) -> Iterator[Any]:
-    """Values of some columns of a record batch, row by row; dates and such as text, for nobody to convert."""
+    """Values of some columns of a record batch, row by row; dates and such as text, for nobody to convert.
+
+    >>> import datetime
+    >>> import pyarrow as pa
+    >>> batch = pa.record_batch({"day": [datetime.date(2026, 3, 1)], "n": [7]})
+    >>> list(batch_rows(batch, ["n", "day"]))
+    [(7, '2026-03-01')]
+    """
     import pyarrow as pa
 
     lists: list[list[Any]] = []

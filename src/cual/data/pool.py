@@ -62,6 +62,8 @@ class Pool:
     >>> pool = Pool(np.eye(3, dtype=np.float16), ids=["a", "b", "c"])
     >>> len(pool), pool.width, pool.take(np.array([2])).dtype
     (3, 3, torch.float32)
+    >>> [(rows, X.shape) for rows, X in pool.chunks()], pool.data.dtype
+    ([(slice(0, 3, None), torch.Size([3, 3]))], dtype('float16'))
     """
 
     def __init__(
@@ -183,7 +185,14 @@ class Pool:
         return device.type == "cuda" and len(self) * self.width * 4 <= _KEEP_ON_DEVICE_BYTES
 
     def save(self, path: Path) -> None:
-        """Write features, ids and encoder to one file; of a features folder, where it lies."""
+        """Write features, ids and encoder to one file; of a features folder, where it lies.
+
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "pool"
+        >>> Pool(np.eye(2, dtype=np.float16), ids=["a.jpg", "b.jpg"]).save(file)
+        >>> list(Pool.load(file).ids), Pool.load(file).data.dtype
+        (['a.jpg', 'b.jpg'], torch.float16)
+        """
         body: Row = {"ids": self.ids.listed(), "encoder": self.encoder}
         if isinstance(self._data, LazyRows):
             body["folder"] = self._data.reference()
@@ -211,14 +220,23 @@ class Pool:
 
 
 def chunks(n: int, width: int) -> Iterator[slice]:
-    """Slices of 0 … n whose float32 rows of `width` take at most `CHUNK_BYTES`."""
+    """Slices of 0 … n whose float32 rows of `width` take at most `CHUNK_BYTES`.
+
+    >>> [(part.start, part.stop) for part in chunks(20_000, width=2048)]
+    [(0, 8192), (8192, 16384), (16384, 20000)]
+    """
     step = max(1, CHUNK_BYTES // (4 * max(1, width)))
     for start in range(0, n, step):
         yield slice(start, min(n, start + step))
 
 
 def read_rows(data: ArrayLike, rows: IntArray | slice) -> Tensor:
-    """Some rows, float32."""
+    """Some rows, float32.
+
+    >>> read_rows(np.eye(3, dtype=np.float16), np.array([2, 0]))
+    tensor([[0., 0., 1.],
+            [1., 0., 0.]])
+    """
     if isinstance(data, Tensor) and not isinstance(rows, slice):
         return _float32(data[torch.from_numpy(rows).to(data.device)])
     return _float32(data[rows])
@@ -240,6 +258,12 @@ def as_features(X: ArrayLike, what: str, width: int | None = None) -> Tensor:
 
 
 def check_width(width: int, expected: int, what: str) -> None:
+    """Refuse features of another width than the agent's.
+
+    >>> check_width(512, 384, "pool")
+    Traceback (most recent call last):
+    cual.errors.BadFeatures: pool is 512 wide, but the agent's features are 384 wide; use the same ...
+    """
     if width != expected:
         raise BadFeatures(
             f"{what} is {width} wide, but the agent's features are {expected} wide; use the same encoder"
@@ -284,7 +308,12 @@ def _unsound(row: Tensor) -> str:
 
 
 def check_not_vanishing(X: Tensor, what: str) -> None:
-    """Refuse features that are all so small that nothing is told by their distances; zeros are meant so."""
+    """Refuse features that are all so small that nothing is told by their distances; zeros are meant so.
+
+    >>> check_not_vanishing(torch.tensor([[1e-20]]), "X")
+    Traceback (most recent call last):
+    cual.errors.BadFeatures: X holds no value larger than 1e-20, so that squares vanish in float32; ...
+    """
     most = float(X.abs().max()) if X.numel() else 0.0
     if 0 < most < SMALLEST:
         raise BadFeatures(

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import threading
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -25,6 +26,7 @@ class Scratch:
         self._width = width
         self._dtype = np.dtype(dtype)
         self._file = tempfile.TemporaryFile(prefix="cual-")  # noqa: SIM115
+        self._one_at_a_time = threading.Lock()
 
     def __del__(self) -> None:
         self._file.close()
@@ -55,5 +57,11 @@ class Scratch:
     def _read(self, out: AnyArray, row: int) -> None:
         view = out.data.cast("B") if out.size else memoryview(b"")
         offset, done = row * self._width * self._dtype.itemsize, 0
+        if not hasattr(os, "preadv"):  # Windows
+            with self._one_at_a_time:
+                self._file.seek(offset)
+                view[:] = self._file.read(len(view))
+                self._file.seek(0, os.SEEK_END)
+            return
         while done < len(view):
             done += os.preadv(self._file.fileno(), [view[done:]], offset + done)

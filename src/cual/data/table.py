@@ -23,6 +23,8 @@ class Table:
     >>> table = Table(np.zeros((2, 3), np.float16), y=np.array([1, 0]), class_names=("cat", "dog"))
     >>> table.labels().tolist()
     ['dog', 'cat']
+    >>> table.sha256() == Table(table.X, y=np.array(["dog", "cat"])).sha256()
+    True
     """
 
     X: AnyArray
@@ -96,7 +98,12 @@ class Table:
 
 
 def check_rows(X: Any, real: bool, what: str) -> None:
-    """Refuse an array or tensor that is no table of numbers; `real` says whether its type is one of numbers."""
+    """Refuse an array or tensor that is no table of numbers; `real` says whether its type is one of numbers.
+
+    >>> check_rows(np.zeros(3), True, "pool")
+    Traceback (most recent call last):
+    cual.errors.BadFeatures: pool has the shape (3,); features are a table (samples, width)
+    """
     if not real:
         raise BadFeatures(f"{what} holds {X.dtype}, not real numbers")
     if X.ndim != 2 or not X.shape[1]:

@@ -51,7 +51,14 @@ Place = Callable[[str], str | None]
 
 
 def members(path: Path) -> Iterator[Member]:
-    """Files of an archive or a folder. Each must be read before the next one is asked for."""
+    """Files of an archive or a folder. Each must be read before the next one is asked for.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "a.txt").write_text("hello")
+    >>> [member.name for member in members(folder)]
+    ['a.txt']
+    """
     files = _folder(path) if path.is_dir() else _zip(path) if path.suffix == ".zip" else _tar(path)
     total = 0
     try:

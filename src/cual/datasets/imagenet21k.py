@@ -26,7 +26,9 @@ SYNSET = re.compile(r"n\d{8}")
 
 def imagenet1k() -> frozenset[str]:
     """The 1,000 synsets of ImageNet-1K."""
-    return frozenset(resources.files("cual.datasets").joinpath("imagenet1k.txt").read_text().split())
+    return frozenset(
+        resources.files("cual.datasets").joinpath("imagenet1k.txt").read_text(encoding="utf-8").split()
+    )
 
 
 def prepare(source: Path, out: Path) -> Prepared:

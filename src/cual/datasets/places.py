@@ -24,7 +24,9 @@ def mos_classes() -> frozenset[str]:
     They are from `data_lists/places_selected_list.txt` of github.com/deeplearning-wisc/large_scale_ood. Of its
     10,000 lines we read 900, so whatever else the archive has is told in `dataset.json`.
     """
-    return frozenset(resources.files("cual.datasets").joinpath("places_mos.txt").read_text().split())
+    return frozenset(
+        resources.files("cual.datasets").joinpath("places_mos.txt").read_text(encoding="utf-8").split()
+    )
 
 
 def place(name: str) -> str | None:

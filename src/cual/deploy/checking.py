@@ -74,7 +74,11 @@ def differences(outputs: Mapping[str, AnyArray], agent: Agent, X: AnyArray) -> t
 
 
 def larger(these: Sequence[Difference], others: Sequence[Difference]) -> tuple[Difference, ...]:
-    """Of each output, the larger of two differences."""
+    """Of each output, the larger of two differences.
+
+    >>> larger([Difference("novelty", 1e-6)], [Difference("novelty", 3e-6)])
+    (Difference(output='novelty', value=3e-06),)
+    """
     return tuple(max(pair, key=lambda d: d.value) for pair in zip(these, others, strict=True))
 
 

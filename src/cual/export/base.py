@@ -103,4 +103,6 @@ def new_folder(path: Path) -> Generator[Path]:
         folder.mkdir()
         yield folder
         check_folder(path)  # somebody may have put something there meanwhile
+        if path.is_dir():
+            path.rmdir()  # Windows puts no folder in the place of another, not even of an empty one
         os.replace(folder, path)

@@ -4,6 +4,7 @@ Names of classes and samples come from people and files, so none of them is trus
 the folder of its class, and leads to a file of the sources or nowhere.
 """
 
+import errno
 import os
 import re
 import unicodedata
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cual.errors import BadOption
+from cual.errors import BadOption, Unavailable
 from cual.export.base import Labels, new_folder
 from cual.export.text import csv_lines
 from cual.loop.labels import LabelRow
@@ -20,6 +21,9 @@ FILE = "labels.csv"
 """Beside the folders: every label, with the link that was made for it."""
 LONGEST = 100
 """Bytes of a name."""
+_NO_PRIVILEGE = 1314
+"""What Windows answers whoever may not make symbolic links."""
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP)
 _UNSAFE = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*]')
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
@@ -149,8 +153,21 @@ class _Classes:
         name, inside, linked = self._folder_of[row.label]
         if file not in linked:
             linked[file] = inside.new(_called(row, file))
-            (self._folder / name / linked[file]).symlink_to(file)
+            make_link(self._folder / name / linked[file], file)
         return f"{name}/{linked[file]}"
+
+
+def make_link(link: Path, file: Path) -> None:
+    """A symbolic link; an error to act on where the system makes none."""
+    try:
+        link.symlink_to(file)
+    except OSError as error:
+        if getattr(error, "winerror", None) == _NO_PRIVILEGE or error.errno in _NO_LINKS:
+            raise Unavailable(
+                f"{link.name}: links cannot be made here ({error.strerror}). On Windows, turn on the developer "
+                "mode; or write .csv or .jsonl, which need none"
+            ) from error
+        raise
 
 
 def _called(row: LabelRow, file: Path) -> str:

@@ -47,6 +47,12 @@ def csv_lines(rows: Sequence[Sequence[Any]]) -> str:
 
 
 def json_lines(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A JSON object for each row.
+
+    >>> print(json_lines(["sample", "label"], [["a.jpg", "owl"], ["b.jpg", None]]), end="")
+    {"sample": "a.jpg", "label": "owl"}
+    {"sample": "b.jpg", "label": null}
+    """
     objects = (dict(zip(names, row, strict=True)) for row in rows)
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in objects)
 

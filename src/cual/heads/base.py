@@ -26,6 +26,11 @@ class Samples:
         Features (n, d), of any floating type.
     y
         Class numbers (n,) int64, or soft targets (n, classes); what a row sums to is what the sample counts.
+
+    >>> import torch
+    >>> half_sure = Samples(torch.zeros(1, 2), torch.tensor([[0.0, 0.5]]))  # of class 1, and counts half
+    >>> len(half_sure)
+    1
     """
 
     X: Tensor
@@ -51,6 +56,12 @@ class Lesson:
         The rest of the pool, for a head that `TakesUnlabelled`.
     weights
         β, γ, θ: what the mean loss of each source counts.
+
+    >>> import torch
+    >>> some, none = (Samples(torch.zeros(n, 4), torch.zeros(n, dtype=torch.int64)) for n in (2, 0))
+    >>> lesson = Lesson(1, queried=some, pseudo=none, replay=some)
+    >>> lesson.width, [(len(samples), round(weight, 2)) for samples, weight in lesson.sources()]
+    (4, [(2, 0.33), (2, 0.67)])
     """
 
     n_classes: int

@@ -45,7 +45,8 @@ class CCIC(MLP):
     - the cross-entropy of labelled samples of the lesson and of remembered ones, both interpolated (mixup in
       feature space) with each other and with unlabelled samples, targets mixed alike (L_X);
     - the squared error of the probabilities of interpolated unlabelled samples against their guessed
-      probabilities, sharpened and mixed alike (L_U, times `CONSISTENCY`);
+      probabilities, sharpened and mixed alike (L_U: the mean over samples and classes, divided by the number of
+      classes once more, as published; times `CONSISTENCY`);
     - a triplet loss on the embeddings of interpolated labelled samples, mined for the hardest;
     - a triplet loss without positives that keeps unlabelled samples away from remembered ones (times
       `CONTRAST`). It takes the unlabelled for new, which holds only where no old classes come along.
@@ -56,7 +57,8 @@ class CCIC(MLP):
     Images are augmented in the original, features cannot be: mixup alone stands in for it. The `VIEWS` of an
     unlabelled sample differ in what they are mixed with and how much, and the guess is the prediction for the
     sample itself. (The published code mixes inputs only and guesses from logits; mixed targets and guessed
-    probabilities are MixMatch's, which it adapts.)
+    probabilities are MixMatch's, which it adapts. It divides by the classes of all tasks, which it is told
+    beforehand; here it is by those that are known so far.)
 
     Parameters
     ----------
@@ -315,7 +317,7 @@ class Interpolation(Step):
         loss = loss + supervised_triplets(triplets, target.argmax(dim=1))
         if u:
             probable = F.linear(unlabelled, weight, bias).softmax(dim=1)
-            loss = loss + CONSISTENCY * (probable - aims[n:]).square().mean()
+            loss = loss + CONSISTENCY * (probable - aims[n:]).square().mean() / len(bias)
         if len(old):
             loss = loss + self.contrast * negative_triplets(new, old)
         return loss
@@ -325,7 +327,11 @@ class Interpolation(Step):
 
 
 def mixed(first: Tensor, second: Tensor, share: Tensor) -> Tensor:
-    """λ first + (1 - λ) second, λ = `share` (n, 1): of features and of targets alike."""
+    """λ first + (1 - λ) second, λ = `share` (n, 1): of features and of targets alike.
+
+    >>> mixed(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]]), torch.tensor([[0.75]]))
+    tensor([[0.7500, 0.2500]])
+    """
     return torch.lerp(second, first, share)
 
 
@@ -340,7 +346,11 @@ def sharpened(probabilities: Tensor) -> Tensor:
 
 
 def squared_distances(a: Tensor, b: Tensor) -> Tensor:
-    """‖a - b‖² (n, m), by one matrix product."""
+    """‖a - b‖² (n, m), by one matrix product.
+
+    >>> squared_distances(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0], [0.0, 1.0]]))
+    tensor([[25.,  1.]])
+    """
     lengths = a.square().sum(dim=1)[:, None] + b.square().sum(dim=1)
     return (lengths - 2 * a @ b.t()).clamp(min=0)
 
@@ -350,6 +360,10 @@ def supervised_triplets(embeddings: Tensor, classes: Tensor) -> Tensor:
 
     The farthest goes with the nearest, the second with the second; short of positives, d⁺ is 0; without a
     negative there is no triplet.
+
+    >>> far, close = torch.tensor([[0.0], [9.0]]), torch.tensor([[0.0], [0.1]])
+    >>> [bool(supervised_triplets(embeddings, torch.tensor([0, 1])) > 0) for embeddings in (far, close)]
+    [False, True]
     """
     distances = squared_distances(embeddings, embeddings)
     same = classes[:, None] == classes
@@ -361,7 +375,12 @@ def supervised_triplets(embeddings: Tensor, classes: Tensor) -> Tensor:
 
 
 def negative_triplets(new: Tensor, old: Tensor) -> Tensor:
-    """Mean of max(0, margin - d⁻) over every sample's `MINED` nearest of the other kind."""
+    """Mean of max(0, margin - d⁻) over every sample's `MINED` nearest of the other kind.
+
+    >>> new, old = torch.tensor([[0.0]]), torch.tensor([[9.0]])
+    >>> float(negative_triplets(new, old)), float(negative_triplets(new, new)) == MARGIN
+    (0.0, True)
+    """
     distances = squared_distances(new, old)
     nearest_old = distances.topk(min(MINED, len(old)), dim=1, largest=False).values
     nearest_new = distances.topk(min(MINED, len(new)), dim=0, largest=False).values

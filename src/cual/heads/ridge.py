@@ -88,6 +88,12 @@ class Ridge:
     >>> taught = head.learn(Lesson(3, wrong, none, none), np.random.default_rng(1))
     >>> bool(torch.allclose(taught.without(wrong).logits(X), head.logits(X)))
     True
+    >>> head.n_classes, head.counts.tolist(), head.whiten(X).shape == head.whitened_means().shape
+    (3, [1.0, 1.0, 1.0], True)
+    >>> Ridge.from_state(head.state()).logits(X).equal(head.logits(X)), head.shrunk(2.0).shrink
+    (True, 2.0)
+    >>> head.joined([0, 1, 1]).n_classes
+    2
     """
 
     OPTIONS: ClassVar[Mapping[str, type[int] | type[float]]] = {

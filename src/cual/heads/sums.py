@@ -23,6 +23,10 @@ def recentred(sums: Sums) -> Sums:
     """The same samples, seen from their mean: an offset that was taken from other samples leaves no trace.
 
     With d = Σ_c s_c / N: T' = T − N d dᵀ and s_c' = s_c − n_c d.
+
+    >>> sums = Sums(torch.zeros(1), torch.tensor([2.0]), torch.tensor([[6.0]]), torch.tensor([[20.0]]))
+    >>> recentred(sums)  # of 2 and 4: seen from 3 they add up to 0, and their squares to 2
+    Sums(offset=tensor([3.]), counts=tensor([2.]), sums=tensor([[0.]]), moment=tensor([[2.]]))
     """
     n = sums.counts.sum()
     if float(n) < 1e-9:  # no samples: what is left is rounding
@@ -40,6 +44,11 @@ def joined(sums: Sums, numbers: Sequence[int]) -> Sums:
     """Sums under other class numbers, ``numbers[c]`` for class c: those of one number are added up, exactly.
 
     A class of −1 is left out, but for its part of T, which nobody can tell from that of the others.
+
+    >>> counts, of_classes = torch.tensor([2.0, 3.0, 1.0]), torch.tensor([[1.0], [2.0], [5.0]])
+    >>> together = joined(Sums(torch.zeros(1), counts, of_classes, torch.eye(1)), [0, 1, 0])
+    >>> together.counts.tolist(), together.sums.flatten().tolist()
+    ([3.0, 3.0], [6.0, 2.0])
     """
     kept = [c for c, number in enumerate(numbers) if number >= 0]
     rows = torch.tensor([numbers[c] for c in kept], device=sums.counts.device)
@@ -53,6 +62,11 @@ def without_class(sums: Sums, c: int) -> Sums:
     """Sums from which a class is gone, as if it had spread as all classes do on average.
 
     So the covariance within classes stays what it was: what the class told of that cannot be taken back.
+
+    >>> counts, of_classes = torch.tensor([2.0, 3.0]), torch.tensor([[1.0], [2.0]])
+    >>> less = without_class(Sums(torch.zeros(1), counts, of_classes, 9 * torch.eye(1)), 1)
+    >>> less.counts.tolist(), less.sums.flatten().tolist()
+    ([2.0, 0.0], [1.0, 0.0])
     """
     n, mine = sums.counts.sum(), sums.counts[c]
     weighs = sums.counts > 0

@@ -92,7 +92,14 @@ def plan(
 
 
 def gathered(sources: Sequence[Samples], n_classes: int) -> tuple[Tensor, Tensor]:
-    """All features and all targets (n, n_classes) in float32, source after source; class numbers one-hot."""
+    """All features and all targets (n, n_classes) in float32, source after source; class numbers one-hot.
+
+    >>> hard = Samples(torch.zeros(1, 2), torch.tensor([1]))
+    >>> soft = Samples(torch.ones(1, 2), torch.tensor([[0.3, 0.7]]))
+    >>> gathered([hard, soft], n_classes=3)[1]
+    tensor([[0.0000, 1.0000, 0.0000],
+            [0.3000, 0.7000, 0.0000]])
+    """
     n, device = sum(map(len, sources)), sources[0].X.device
     X = torch.empty(n, sources[0].X.shape[1], dtype=torch.float32, device=device)
     targets = X.new_zeros(n, n_classes)
@@ -109,7 +116,13 @@ def gathered(sources: Sequence[Samples], n_classes: int) -> tuple[Tensor, Tensor
 
 
 def packed(layers: Layers, device: torch.device | str) -> tuple[Tensor, Layers]:
-    """A flat buffer with copies of all parameters (and zeros between), and the layers as views of it."""
+    """A flat buffer with copies of all parameters (and zeros between), and the layers as views of it.
+
+    >>> layer = (torch.ones(2, 3), torch.zeros(2))
+    >>> flat, ((weight, bias),) = packed([layer], "cpu")
+    >>> weight.equal(layer[0]), weight.untyped_storage().data_ptr() == flat.untyped_storage().data_ptr()
+    (True, True)
+    """
     flat, views = blank(layers, device)
     for (weight, bias), (new_weight, new_bias) in zip(layers, views, strict=True):
         new_weight.copy_(weight)

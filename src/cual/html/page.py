@@ -25,14 +25,24 @@ def part(name: str, *values: Any) -> "Markup":
 
 
 def as_html(text: str) -> "Markup":
-    """What is HTML already, and must not be escaped again."""
+    """What is HTML already, and must not be escaped again.
+
+    >>> from markupsafe import escape
+    >>> str(escape("<b>")), str(escape(as_html("<b>")))
+    ('&lt;b&gt;', '<b>')
+    """
     from markupsafe import Markup
 
     return Markup(text)
 
 
 def page(title: str, lead: str, body: str) -> str:
-    """A whole HTML document; `title` and `lead` are text, `body` is HTML."""
+    """A whole HTML document; `title` and `lead` are text, `body` is HTML.
+
+    >>> whole = page("Results", "Seeds 0 < 1", "<p>body</p>")
+    >>> "Seeds 0 &lt; 1" in whole, "<p>body</p>" in whole
+    (True, True)
+    """
     return render("cual.html/page.jinja", title=title, lead=lead, body=as_html(body))
 
 

@@ -32,6 +32,7 @@ from cual.loop.rounds import Round
 from cual.loop.safety import comparison
 from cual.loop.state import State
 from cual.loop.timing import Timings
+from cual.pseudo_labels import BelievesKnown
 from cual.types import IntArray, Label, Progress, Row
 
 _log = logging.getLogger(__name__)
@@ -46,6 +47,10 @@ class Query:
     ----------
     suggestions
         The likeliest class of each sample; None where it looks novel and no novel class is known yet.
+
+    >>> query = Query("q0", 0, ("a.jpg", "b.jpg"), (2.5, 0.9), ("novel", "ambiguous"), (None, "cat"))
+    >>> len(query), dict(zip(query.ids, query.suggestions)), query.iteration
+    (2, {'a.jpg': None, 'b.jpg': 'cat'}, 0)
     """
 
     id: str
@@ -77,6 +82,14 @@ class Adaptation:
     ...     task.tell(query.id, {i: 1 if i >= 20 else 0 for i in query.ids})
     >>> task.finish().classes_.tolist()
     [0, 1]
+    >>> task, task.budget, task.ended
+    (<Adaptation: 4 of 4 labels used, 50 samples, finished>, 4, 'the pool is labelled')
+    >>> len(task.answers) == task.labels_used == len(task.ledger), set(task.pseudo_labels.values())
+    (True, {1})
+    >>> task.doubts.keys() == task.pseudo_labels.keys(), len(task.history) == len(task.rounds)
+    (True, True)
+    >>> task.journal[-1]["event"], task.state.finished
+    ('finished', True)
     """
 
     def __init__(
@@ -101,7 +114,8 @@ class Adaptation:
             labels = count_labels(budget, len(pool), agent.method.budget_factor)
             unnamed = made_up(agent.names) if agent.method.learner.unnamed else None
             overlap = check_overlap(overlap, labels)
-            journal = Journal([events.begun(labels, agent.names.names, unnamed, overlap)])
+            known_vouched = isinstance(agent.method.believe, BelievesKnown)
+            journal = Journal([events.begun(labels, agent.names.names, unnamed, overlap, known_vouched)])
         self._journal = journal
 
     def __repr__(self) -> str:
@@ -141,6 +155,15 @@ class Adaptation:
         """What should be labelled next, or what is still open of it; None when the loop is over.
 
         The learner computes in here: `tell` only writes down.
+
+        >>> import numpy as np
+        >>> from cual import Agent
+        >>> rng = np.random.default_rng(0)
+        >>> task = Agent.fit(rng.normal(size=(40, 8)), ["cat"] * 40).adapt(rng.normal(3, 1, (30, 8)), budget=6)
+        >>> query = task.ask()
+        >>> task.tell(query.id, {query.ids[0]: "owl"})
+        >>> task.ask().ids == query.ids[1:]  # what is still open
+        True
         """
         rounds = self.rounds
         while self.state.ended is None:
@@ -162,6 +185,18 @@ class Adaptation:
         Telling the same again changes nothing; telling something else corrects, until `finish`. A correction
         counts from then on: pseudo-labels of a class that nobody vouches for any more go back to the pool.
         With an overlap, a sample is asked about until so many people have answered; say who does.
+
+        >>> import numpy as np
+        >>> from cual import SKIP, Agent
+        >>> rng = np.random.default_rng(0)
+        >>> agent = Agent.fit(rng.normal(size=(40, 8)), ["cat"] * 40)
+        >>> task = agent.adapt(rng.normal(3, 1, (30, 8)), budget=6)
+        >>> query = task.ask()
+        >>> first, second, *_ = query.ids
+        >>> task.tell(query.id, {first: "owl", second: SKIP})
+        >>> task.tell(query.id, {first: "fox"})  # a correction, which costs nothing
+        >>> task.answers[first], task.labels_used
+        ('fox', 1)
         """
         self._tell(query_id, answers, person)
 
@@ -177,7 +212,16 @@ class Adaptation:
         self._tell(query_id, answers, person, settle=True)
 
     def stop(self, person: Any = None) -> None:
-        """Ask no more questions: what is open is left unanswered, and pseudo-labelling goes on by itself."""
+        """Ask no more questions: what is open is left unanswered, and pseudo-labelling goes on by itself.
+
+        >>> import numpy as np
+        >>> from cual import Agent
+        >>> rng = np.random.default_rng(0)
+        >>> task = Agent.fit(rng.normal(size=(40, 8)), ["cat"] * 40).adapt(rng.normal(3, 1, (30, 8)), budget=6)
+        >>> task.stop("Ada")
+        >>> task.ask(), task.finish().version
+        (None, 1)
+        """
         if not self.state.stopped:
             self._journal.add(events.stopped(check.person(person)))
 
@@ -186,6 +230,16 @@ class Adaptation:
 
         Where the questions had ended, or were stopped, they go on. What was believed since the last of them is
         decided anew, and so is what was computed: that takes as long as it took before.
+
+        >>> import numpy as np
+        >>> from cual import Agent
+        >>> rng = np.random.default_rng(0)
+        >>> task = Agent.fit(rng.normal(size=(40, 8)), ["cat"] * 40).adapt(rng.normal(3, 1, (30, 8)), budget=2)
+        >>> while query := task.ask():
+        ...     task.tell(query.id, dict.fromkeys(query.ids, "owl"))
+        >>> task.raise_budget(4)
+        >>> task.budget, len(task.ask()) > 0
+        (4, True)
         """
         before, person = self.state.reopened, check.person(person)
         for event in extending(self.state, self.agent.method, budget, len(self.pool), person):
@@ -241,7 +295,19 @@ class Adaptation:
     # -- review of what was believed ---------------------------------------------------------------------------
 
     def reject(self, samples: Iterable[Any], person: Any = None) -> None:
-        """Send pseudo-labels back to the pool. They are not believed again, but may be asked about."""
+        """Send pseudo-labels back to the pool. They are not believed again, but may be asked about.
+
+        >>> import numpy as np
+        >>> from cual import Agent
+        >>> rng = np.random.default_rng(0)
+        >>> task = Agent.fit(rng.normal(size=(40, 8)), ["cat"] * 40).adapt(rng.normal(4, 1, (30, 8)), budget=3)
+        >>> while query := task.ask():
+        ...     task.tell(query.id, dict.fromkeys(query.ids, "owl"))
+        >>> wrong = next(iter(task.pseudo_labels))
+        >>> task.reject([wrong], "Ada")
+        >>> wrong in task.pseudo_labels, task.labels_used
+        (False, 3)
+        """
         self._judge(samples, False, person)
 
     def confirm(self, samples: Iterable[Any], person: Any = None) -> None:
@@ -267,6 +333,14 @@ class Adaptation:
 
         They count as answers. What was asked for is charged, the rest is free, and stated apart. Returns how
         many were new.
+
+        >>> import numpy as np
+        >>> from cual import Agent
+        >>> rng = np.random.default_rng(0)
+        >>> task = Agent.fit(rng.normal(size=(40, 8)), ["cat"] * 40).adapt(rng.normal(3, 1, (30, 8)), budget=2)
+        >>> free = next(i for i in range(30) if i not in task.ask().ids)
+        >>> task.volunteer({free: "owl"}), task.answers[free], task.labels_used
+        (1, 'owl', 0)
         """
         plain, person = plain_labels(labels, self.agent.names), check.person(person)
         _ = self.ask()
@@ -413,6 +487,16 @@ class Adaptation:
         """Write the adaptation to a folder: agent and pool once, the journal line by line.
 
         What was computed lies beside it as a cache, which may be deleted: it is computed again then.
+
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from cual import Agent
+        >>> rng = np.random.default_rng(0)
+        >>> task = Agent.fit(rng.normal(size=(40, 8)), ["cat"] * 40).adapt(rng.normal(3, 1, (30, 8)), budget=2)
+        >>> query = task.ask()
+        >>> task.save(folder := tempfile.mkdtemp())
+        >>> Adaptation.load(folder).ask() == query
+        True
         """
         folder = Path(path).resolve()
         if self.place.folder != folder:

@@ -26,7 +26,12 @@ CLOSE = 1e-9
 
 @dataclass(frozen=True)
 class Opinions:
-    """What people said of one sample; `settled` where a reviewer has decided."""
+    """What people said of one sample; `settled` where a reviewer has decided.
+
+    >>> agree, overruled = Opinions({"Ada": "owl", "Bob": "owl"}), Opinions({"Ada": "fox"}, settled="owl")
+    >>> [agreed.label for agreed in consensus([agree, overruled], 2)]
+    ['owl', 'owl']
+    """
 
     by: Mapping[Hashable, Label]
     settled: Label | None = None

@@ -35,6 +35,11 @@ class Known:
         Features and classes.
     rows
         Rows of the pool, −1 where it is none of it.
+
+    >>> known = Known(torch.tensor([[1.0, 0], [0, 1]]), torch.tensor([0, 1]), rows=np.array([-1, -1]))
+    >>> pool = Pool(np.array([[3.0, 0.1], [0.2, 5.0]]))
+    >>> [alike.argmax(dim=1).tolist() for _, alike in known.cosines(pool, np.arange(2))]
+    [[0, 1]]
     """
 
     X: Tensor
@@ -74,6 +79,12 @@ def nearest_margins(known: Known, pool: Pool, rows: IntArray, classes: IntArray)
     ----------
     rows, classes
         Rows of the pool, and what is believed of each.
+
+    >>> known = Known(torch.tensor([[1.0, 0], [0, 1]]), torch.tensor([0, 1]), rows=np.array([-1, -1]))
+    >>> pool = Pool(np.array([[3.0, 0.1], [2.0, 2.1]]))
+    >>> sure, doubtful = nearest_margins(known, pool, np.arange(2), classes=np.array([0, 1]))
+    >>> bool(sure > doubtful)
+    True
     """
     margins = np.zeros(len(rows), np.float32)
     if not len(known.y) or not len(rows):
@@ -89,7 +100,12 @@ def nearest_margins(known: Known, pool: Pool, rows: IntArray, classes: IntArray)
 def most_alike(
     known: Known, pool: Pool, rows: IntArray, names: ClassNames, n: int
 ) -> dict[int, list[tuple[Label, float, int | None]]]:
-    """Of each row, the `n` classes with the most alike known sample: class, cosine, and the row of that."""
+    """Of each row, the `n` classes with the most alike known sample: class, cosine, and the row of that.
+
+    >>> known = Known(torch.tensor([[1.0, 0], [0, 1]]), torch.tensor([0, 1]), rows=np.array([-1, -1]))
+    >>> most_alike(known, Pool(np.array([[3.0, 0.1]])), np.array([0]), ClassNames(("cat", "dog")), n=1)
+    {0: [('cat', 0.8099, None)]}
+    """
     found: dict[int, list[tuple[Label, float, int | None]]] = {}
     if not len(known.y) or not len(rows):
         return found

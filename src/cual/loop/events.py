@@ -1,8 +1,9 @@
 """What happens in an adaptation, as plain JSON rows that are only ever added. What they imply is in `state`.
 
 begun
-    The first: ``budget``, ``classes`` known before, ``unnamed`` (a made-up class that vouches for itself), and
-    ``overlap`` where each question is put to more than one person.
+    The first: ``budget``, ``classes`` known before, ``unnamed`` (a made-up class that vouches for itself),
+    ``overlap`` where each question is put to more than one person, and ``known_vouched`` where known classes
+    are believed without an answer that names them.
 overlapped
     Questions are put to another number of people from now on: ``overlap``. Open ones wait for no more than
     that; what was paid for stays so.
@@ -73,8 +74,20 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def begun(budget: int, classes: Sequence[Label], unnamed: Label | None, overlap: int = 1) -> Row:
-    row = {
+def begun(
+    budget: int,
+    classes: Sequence[Label],
+    unnamed: Label | None,
+    overlap: int = 1,
+    known_vouched: bool = False,
+) -> Row:
+    """An adaptation begins: what may be asked, and what is known.
+
+    >>> row = begun(20, ["cat", "dog"], None, overlap=2)
+    >>> row["budget"], row["overlap"]
+    (20, 2)
+    """
+    row: Row = {
         "event": "begun",
         "at": now(),
         "format": FORMAT,
@@ -82,7 +95,11 @@ def begun(budget: int, classes: Sequence[Label], unnamed: Label | None, overlap:
         "classes": list(classes),
         "unnamed": unnamed,
     }
-    return row if overlap == 1 else {**row, "overlap": overlap}
+    if overlap != 1:
+        row["overlap"] = overlap
+    if known_vouched:
+        row["known_vouched"] = True
+    return row
 
 
 def overlapped(overlap: int, person: Any = None) -> Row:
@@ -106,7 +123,12 @@ def believed(round: int, samples: Sequence[Label], labels: Sequence[Label], ende
 
 
 def answered(kind: str, query: str, sample: Label, answer: Answer, person: Any = None) -> Row:
-    """An answer of one of the kinds in `ANSWERS`."""
+    """An answer of one of the kinds in `ANSWERS`.
+
+    >>> row = answered("told", "q0", "a.jpg", SKIP, "Ada")
+    >>> row["skipped"], row["person"], answer_of(row)
+    (True, 'Ada', SKIP)
+    """
     row: Row = {"event": kind, "query": query, "at": now(), "sample": sample}
     if kind != "skipped":
         row |= {"skipped": True} if answer is SKIP else {"answer": answer}
@@ -128,6 +150,11 @@ def judged(
     labels: Sequence[Label | None] = (),
     instead: Label | None = None,
 ) -> Row:
+    """A person looked at what is believed of samples.
+
+    >>> judged(["a.jpg"], False, "Ada", ["owl"], instead="fox")["event"]
+    'rejected'
+    """
     row: Row = {"event": "confirmed" if right else "rejected", "at": now(), "samples": list(samples)}
     row |= {"labels": list(labels)} if labels else {}
     return _by(row if instead is None else {**row, "instead": instead}, person)
@@ -160,7 +187,11 @@ def finished(person: Any = None) -> Row:
 
 
 def answer_of(event: Mapping[str, Any]) -> Answer:
-    """What one of `ANSWERS` says."""
+    """What one of `ANSWERS` says.
+
+    >>> answer_of({"event": "told", "answer": "owl"}), answer_of({"event": "skipped"})
+    ('owl', SKIP)
+    """
     return SKIP if event["event"] == "skipped" or event.get("skipped") else event["answer"]
 
 
@@ -186,7 +217,12 @@ def withdrawn(rows: Sequence[Row]) -> set[int]:
 
 
 def same_step(one: Row, other: Row) -> bool:
-    """Whether two computed events are of the same step: the same round, questions and beliefs, whenever."""
+    """Whether two computed events are of the same step: the same round, questions and beliefs, whenever.
+
+    >>> one = {"event": "believed", "at": "2026-03-01", "round": 0, "samples": [3], "labels": ["owl"]}
+    >>> same_step(one, {**one, "at": "2026-03-02"}), same_step(one, {**one, "labels": ["fox"]})
+    (True, False)
+    """
     return {k: v for k, v in one.items() if k != "at"} == {k: v for k, v in other.items() if k != "at"}
 
 

@@ -35,7 +35,14 @@ class Place:
 
 
 def is_saved(folder: str | os.PathLike[str]) -> bool:
-    """Whether a folder holds an adaptation, of this release or an earlier one."""
+    """Whether a folder holds an adaptation, of this release or an earlier one.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> (folder / JOURNAL).touch()
+    >>> is_saved(folder), is_saved(folder / "elsewhere")
+    (True, False)
+    """
     return any((Path(folder) / name).exists() for name in (JOURNAL, earlier.STATE))
 
 

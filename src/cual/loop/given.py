@@ -26,7 +26,15 @@ def plain_sample(sample: Any) -> Label:
 
 
 def plain_samples(samples: Any) -> list[Label]:
-    """Ids of samples, in any collection but a text, which is one id."""
+    """Ids of samples, in any collection but a text, which is one id.
+
+    >>> import numpy as np
+    >>> plain_samples(np.array([3, 5]))
+    [3, 5]
+    >>> plain_samples("a.jpg")
+    Traceback (most recent call last):
+    cual.errors.BadOption: ids of samples come as a list, not as 'a.jpg'
+    """
     if isinstance(samples, str | bytes) or not isinstance(samples, Iterable):
         raise BadOption(f"ids of samples come as a list, not as {samples!r:.200}")
     try:
@@ -37,12 +45,23 @@ def plain_samples(samples: Any) -> list[Label]:
 
 
 def plain_labels(labels: Any, names: ClassNames) -> dict[Label, Label]:
-    """Labels by sample, of the type that known classes have."""
+    """Labels by sample, of the type that known classes have.
+
+    >>> plain_labels({3: "owl"}, ClassNames(("cat",)))
+    {3: 'owl'}
+    >>> plain_labels({3: 7}, ClassNames(("cat",)))
+    Traceback (most recent call last):
+    cual.errors.BadLabels: label 7 is int, but the classes known so far are str, for example 'cat'; ...
+    """
     return {plain_sample(sample): names.check(label) for sample, label in _by_sample(labels).items()}
 
 
 def plain_answers(answers: Any, names: ClassNames) -> dict[Label, Answer]:
-    """The same, where `SKIP` stands for "cannot tell"."""
+    """The same, where `SKIP` stands for "cannot tell".
+
+    >>> plain_answers({"a.jpg": "owl", "b.jpg": SKIP}, ClassNames(("cat",)))
+    {'a.jpg': 'owl', 'b.jpg': SKIP}
+    """
     return {
         plain_sample(sample): SKIP if answer is SKIP else names.check(answer)
         for sample, answer in _by_sample(answers).items()

@@ -23,7 +23,18 @@ _SUM = re.compile(rb', "sha256": "([0-9a-f]{64})"\}$')
 
 
 class Journal:
-    """Events, the state that they imply, and how much of them lies on disk."""
+    """Events, the state that they imply, and how much of them lies on disk.
+
+    >>> import tempfile
+    >>> from cual.loop import events
+    >>> file = Path(tempfile.mkdtemp()) / "journal.jsonl"
+    >>> journal = Journal([events.begun(3, ["cat"], None)])
+    >>> journal.begin(file)
+    >>> journal.add(events.asked(0, "q0", [{"sample": "a.jpg", "score": 2.5}]))
+    >>> journal.flush()
+    >>> Journal.open(file).state.open
+    ['a.jpg']
+    """
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self.rows: list[Row] = []
@@ -84,7 +95,17 @@ class Journal:
 
 
 def read_events(file: Path) -> list[Row]:
-    """The events of a journal's file, which is left as it is: somebody may be writing to it."""
+    """The events of a journal's file, which is left as it is: somebody may be writing to it.
+
+    >>> import tempfile
+    >>> from cual.loop import events
+    >>> file = Path(tempfile.mkdtemp()) / "journal.jsonl"
+    >>> journal = Journal([events.begun(3, ["cat"], None)])
+    >>> journal.begin(file)
+    >>> journal.flush()
+    >>> [row["event"] for row in read_events(file)]
+    ['begun']
+    """
     return _read(file)[0]
 
 

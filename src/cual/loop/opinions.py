@@ -26,7 +26,15 @@ class Given:
 
 @dataclass(frozen=True)
 class Question:
-    """One sample that people were asked about, and what they said."""
+    """One sample that people were asked about, and what they said.
+
+    >>> ada, bob = Given("Ada", "owl", "2026-03-01", 1), Given("Bob", "fox", "2026-03-02", 2)
+    >>> question = Question("q0", 0, {"score": 2.5}, "2026-03-01", (ada, bob), overlap=2)
+    >>> question.disagreement, question.counting.answer, question.opinions, question.settled
+    (True, 'owl', {'Ada': 'owl', 'Bob': 'fox'}, None)
+    >>> question.saying("fox").person, question.latest("Ada").answer, question.unasked
+    ('Bob', 'owl', False)
+    """
 
     query: str
     round: int
@@ -141,7 +149,11 @@ class Question:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a person said last of what is believed of a sample."""
+    """What a person said last of what is believed of a sample.
+
+    >>> Verdict.of_event({"event": "rejected", "samples": ["a.jpg"], "labels": ["owl"], "instead": "fox"})
+    {'a.jpg': Verdict(right=False, of='owl', instead='fox')}
+    """
 
     right: bool
     of: Label | None
@@ -158,7 +170,13 @@ class Verdict:
 
 
 def agreed_on(questions: Mapping[Label, Question], known: Iterable[Label]) -> dict[Label, Agreed]:
-    """What answers come to together, by sample; samples of which nobody could tell are left out."""
+    """What answers come to together, by sample; samples of which nobody could tell are left out.
+
+    >>> ada, bob = Given("Ada", "owl", "2026-03-01", 1), Given("Bob", "owl", "2026-03-02", 2)
+    >>> agreed = agreed_on({7: Question("q0", 0, {}, "2026-03-01", (ada, bob), overlap=2)}, known=["cat"])
+    >>> agreed[7].label, agreed[7].weight > 0.9
+    ('owl', True)
+    """
     asked = {sample: question.said for sample, question in questions.items()}
     told = {sample: said for sample, said in asked.items() if said is not None}
     named = {label for said in told.values() for label in said.by.values()}
@@ -168,7 +186,11 @@ def agreed_on(questions: Mapping[Label, Question], known: Iterable[Label]) -> di
 def with_consensus(
     rows: Iterable[Row], answers: Mapping[Label, Answer], weights: Mapping[Label, float]
 ) -> list[Row]:
-    """Rows of the ledger with what several people's answers come to, and how sure that is."""
+    """Rows of the ledger with what several people's answers come to, and how sure that is.
+
+    >>> with_consensus([{"sample": 7}], {7: "owl"}, {7: 0.98})
+    [{'sample': 7, 'answer': 'owl', 'skipped': False, 'weight': 0.98}]
+    """
     whole: list[Row] = []
     for row in rows:
         answer, weight = answers.get(row["sample"]), weights.get(row["sample"])

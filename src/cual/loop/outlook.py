@@ -35,6 +35,9 @@ class Outlook:
         Whether that is more than the question itself.
     drift
         What all of the pool has in common, if it has drifted.
+
+    >>> str(Outlook(novel=120.4, left=31.2, gain=6.1, worth_asking=True)).split(". ")[0]
+    'About 120 samples are novel, 31 of them still without a label'
     """
 
     novel: float | None
@@ -66,6 +69,9 @@ class Drifted:
         How far nine tenths of the pool have moved together, in deviations of known samples.
     share
         Of the pool, what is of known classes, and its interval of 95 %; None before anything was answered.
+
+    >>> print(Drifted(size=2.34, share=None))
+    This looks like known classes in a new look: the whole pool has moved by 2.3 deviations.
     """
 
     size: float

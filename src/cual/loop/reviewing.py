@@ -34,7 +34,15 @@ class Naming(NamedTuple):
 def judging(
     state: State, samples: Iterable[Label], verdict: bool | None, believed: Mapping[Label, Label], person: Any
 ) -> list[Row]:
-    """The events of a verdict on samples that are believed: right, wrong, or (None) taken back."""
+    """The events of a verdict on samples that are believed: right, wrong, or (None) taken back.
+
+    >>> state, believed = State(), {"a.jpg": "owl"}
+    >>> (event,) = judging(state, ["a.jpg"], True, believed, "Ada")
+    >>> event["event"], event["labels"], event["person"]
+    ('confirmed', ['owl'], 'Ada')
+    >>> judging(state.after([event]), ["a.jpg"], True, believed, "Ada")  # said already
+    []
+    """
     state.check_going()
     new: list[Label] = []
     for sample in dict.fromkeys(samples):
@@ -53,7 +61,13 @@ def judging(
 def naming(
     state: State, labels: Mapping[Label, Label], believed: Mapping[Label, Label], about: About, person: Any
 ) -> Naming:
-    """The events of a person giving samples that are believed their classes."""
+    """The events of a person giving samples that are believed their classes.
+
+    >>> state = State.of([events.begun(1, ["cat"], None)])
+    >>> named = naming(state, {"a": "fox", "b": "fox"}, {"a": "owl", "b": "owl"}, lambda sample: {}, "Ada")
+    >>> named.charged, named.noted, [event["event"] for event in named.events]
+    (1, 1, ['volunteered', 'rejected'])
+    """
     state.check_going()
     rows: list[Row] = []
     room = state.budget - state.charged - state.promised

@@ -31,6 +31,15 @@ class Round:
         How many of `rows` are probably novel.
     taken_for_novel
         How many of `rows` are probably old and lie above the threshold all the same.
+
+    >>> from cual.uncertainty import t_inner
+    >>> known = torch.tensor([0.9, 1.0, 1.1])
+    >>> scores = np.array([0.5, 1.1, 9.0], np.float32)
+    >>> round_ = Round(0, np.arange(3), scores, np.full(3, -1), t_inner(known))
+    >>> round_.zones.tolist(), round_.scores.tolist()[2], round_.query_id
+    ([0, 1, 2], 9.0, 'q0')
+    >>> Round.from_state(0, round_.state()).rows.tolist()
+    [0, 1, 2]
     """
 
     TENSORS: ClassVar[tuple[str, ...]] = (

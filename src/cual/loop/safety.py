@@ -38,6 +38,9 @@ class Comparison:
         The one before never learned them; after it, the learner predicts each without having been told it.
     held_out
         The same of first labels that were held out.
+
+    >>> Comparison(answers=(9, 1), held_out=(0, 0)).worse, Comparison((3, 2), (1, 1)).worse
+    (True, False)
     """
 
     answers: tuple[int, int]

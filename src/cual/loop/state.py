@@ -39,6 +39,8 @@ class State:
     >>> state.apply(events.answered("corrected", "q0", "img1", "wolf"))
     >>> state.answers, state.charged, [row["corrected"] for row in state.ledger()]
     ({'img1': 'wolf'}, 1, ['fox'])
+    >>> state.budget, list(state.questions), state.open, state.ended
+    (3, ['img1'], [], None)
     """
 
     def __init__(self) -> None:
@@ -52,6 +54,8 @@ class State:
         self.names = ClassNames(())
         """Known classes and those that answers named, numbered whenever a round is closed."""
         self.unnamed: Label | None = None
+        self.known_vouched = False
+        """Whether known classes are believed without an answer that names them."""
         self.questions: dict[Label, Question] = {}
         self._counting: dict[Label, Answer] = {}
         """The answer that counts for each sample, where one person's does."""
@@ -227,8 +231,10 @@ class State:
 
     @property
     def vouched(self) -> set[Label]:
-        """Classes that at least one answer names, and the unnamed one."""
+        """Classes that an answer names, the unnamed one, and known ones where the method has it so."""
         named = {answer for answer in self.answers.values() if answer is not SKIP}
+        if self.known_vouched:
+            named.update(self.known)
         return named if self.unnamed is None else {*named, self.unnamed}
 
     @property
@@ -278,6 +284,7 @@ class State:
         self._put_to(event.get("overlap", 1))
         self.known = tuple(event["classes"])
         self.unnamed = event["unnamed"]
+        self.known_vouched = event.get("known_vouched", False)
         self.names = ClassNames(self.known)
         if self.unnamed is not None:
             self.names = self.names.plus(self.unnamed)

@@ -66,7 +66,15 @@ class Repairs:
         return teaching.taught(self, given, y, By.of(person, why), progress)
 
     def rename_class(self: A, old: Any, new: Any, person: Any = None, why: str | None = None) -> A:
-        """Give a class another name. What the agent computes stays the same."""
+        """Give a class another name. What the agent computes stays the same.
+
+        >>> import numpy as np
+        >>> from cual import Agent
+        >>> agent = Agent.fit(np.random.default_rng(0).normal(size=(40, 8)), ["cat"] * 20 + ["dgo"] * 20)
+        >>> repaired = agent.rename_class("dgo", "dog", person="Ada", why="a typo")
+        >>> repaired.classes_.tolist(), repaired.history[-1]["why"], agent.classes_.tolist()
+        (['cat', 'dog'], 'a typo', ['cat', 'dgo'])
+        """
         return classes.renamed(self, old, new, By.of(person, why))
 
     def merge_classes(
@@ -81,6 +89,13 @@ class Repairs:
 
         Of a head in closed form, exactly as if it had learned them under one name; one that trains is trained
         again from what is kept.
+
+        >>> import numpy as np
+        >>> from cual import Agent
+        >>> X = np.random.default_rng(0).normal(size=(60, 8))
+        >>> agent = Agent.fit(X, ["Forest"] * 20 + ["Woods"] * 20 + ["Lake"] * 20)
+        >>> agent.merge_classes("Forest", "Woods").classes_.tolist()
+        ['Forest', 'Lake']
         """
         return classes.merged(self, into, others, By.of(person, why), progress)
 
@@ -105,6 +120,13 @@ class Repairs:
             Features; those of other classes among them are left alone.
         exact
             False: where features are missing, leave in the head what the class said of how classes spread.
+
+        >>> import numpy as np
+        >>> from cual import Agent
+        >>> X = np.random.default_rng(0).normal(size=(60, 8))
+        >>> agent = Agent.fit(X, ["Forest"] * 20 + ["Woods"] * 20 + ["Lake"] * 20)
+        >>> agent.remove_class("Woods").classes_.tolist()
+        ['Forest', 'Lake']
         """
         given = None if X is None else _read(self, X, None)
         return classes.removed(self, name, given, exact, By.of(person, why), progress)
@@ -131,6 +153,17 @@ class Repairs:
             Their labels. Needed only of an agent that an earlier release has taught: it has no record of that.
         ids
             Names of the samples, for errors.
+
+        >>> import numpy as np
+        >>> from cual import Agent
+        >>> X = np.random.default_rng(0).normal(size=(60, 8))
+        >>> agent = Agent.fit(X, ["cat"] * 30 + ["dog"] * 30)
+        >>> less = agent.forget(X[:1], why="its owner asked")
+        >>> less.history[-1]["change"], less.history[-1]["samples"]
+        ('forgot', 1)
+        >>> less.forget(X[:1])
+        Traceback (most recent call last):
+        cual.errors.UnknownSample: row 0: not learned, or taken back already. The features must be, bit ...
         """
         return samples.forgotten(self, _read(self, X, ids), y, By.of(person, why), progress)
 

@@ -172,7 +172,13 @@ def version_of(agent: A, draft: Draft, change: Row, by: "By", progress: Progress
 
 @dataclass(frozen=True)
 class By:
-    """Who changes something, and why, where that is known."""
+    """Who changes something, and why, where that is known.
+
+    >>> By.of("Ada", "they were one class all along").row
+    {'person': 'Ada', 'why': 'they were one class all along'}
+    >>> By.of(None, None).row
+    {}
+    """
 
     person: Any = None
     why: str | None = None
@@ -232,7 +238,15 @@ def _fitted_again(agent: Repairable, draft: Draft) -> tuple[ClassModel, ...]:
 
 
 def targets(classes: IntArray, weights: FloatArray, n_classes: int, device: torch.device) -> Tensor:
-    """Labels as a head was given them: class numbers, or what each sample counts for its class."""
+    """Labels as a head was given them: class numbers, or what each sample counts for its class.
+
+    >>> sure, unsure = np.ones(2, np.float32), np.array([1, 0.5], np.float32)
+    >>> targets(np.array([0, 2]), sure, 3, torch.device("cpu"))
+    tensor([0, 2])
+    >>> targets(np.array([0, 2]), unsure, 3, torch.device("cpu"))
+    tensor([[1.0000, 0.0000, 0.0000],
+            [0.0000, 0.0000, 0.5000]])
+    """
     y = torch.from_numpy(classes.astype(np.int64)).to(device)
     if bool((weights == 1).all()):
         return y
@@ -240,7 +254,14 @@ def targets(classes: IntArray, weights: FloatArray, n_classes: int, device: torc
 
 
 def number_of(names: ClassNames, name: Any) -> int:
-    """The number of a class, by its name."""
+    """The number of a class, by its name.
+
+    >>> number_of(ClassNames(("cat", "Forest")), "Forest")
+    1
+    >>> number_of(ClassNames(("cat", "Forest")), "forest")
+    Traceback (most recent call last):
+    cual.errors.UnknownClass: the agent knows no class 'forest'; did you mean 'Forest'?
+    """
     try:
         label = names.check(name)
     except BadLabels as error:
@@ -258,7 +279,11 @@ def _listed(names: ClassNames, most: int = 8) -> str:
 
 
 def counts_by_name(names: ClassNames, classes: IntArray | Sequence[int]) -> Mapping[str, int]:
-    """How many of some samples each class has, by its name as text: JSON has no other keys."""
+    """How many of some samples each class has, by its name as text: JSON has no other keys.
+
+    >>> counts_by_name(ClassNames(("cat", "dog")), [1, 1, 0])
+    {'cat': 1, 'dog': 2}
+    """
     numbers, counts = np.unique(np.asarray(classes, np.int64), return_counts=True)
     return {str(names.names[c]): n for c, n in zip(numbers.tolist(), counts.tolist(), strict=True)}
 

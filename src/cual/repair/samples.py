@@ -25,7 +25,15 @@ NOTHING_LEFT = 1e-3
 
 
 class Given(NamedTuple):
-    """Samples that somebody brings, with their marks."""
+    """Samples that somebody brings, with their marks.
+
+    >>> given = Given.of(torch.tensor([[1.0, 0], [0, 1]]), ids=["a", "b"])
+    >>> kept = torch.tensor([[0.0, 1]], dtype=torch.float16)
+    >>> given.within(kept).tolist(), given.without(kept).tolist(), given.named(1)
+    ([False, True], [False], "sample 'b'")
+    >>> given.rows_of(given.marks[::-1].copy()).tolist()
+    [1, 0]
+    """
 
     X: Tensor
     marks: IntArray

@@ -46,6 +46,13 @@ class Split:
         How clearly it belongs there, 0 … 1: of the lowest nobody knows.
     missing
         Samples that the class was learned from, of which the features are not here.
+
+    >>> X = np.array([[0.0], [1.0], [9.0]])
+    >>> split = Split("bird", X, ("a", "b", "c"), np.array([0, 0, 1]), np.array([0.9, 0.2, 0.8]), missing=0)
+    >>> split.parts, split.doubtful(1), split.examples(0, n=1)
+    (2, [1], [0])
+    >>> split.labels(["owl", "gull"]), split.labels(["owl", "gull"], {1: "gull"})
+    (['owl', 'owl', 'gull'], ['owl', 'gull', 'gull'])
     """
 
     name: Label

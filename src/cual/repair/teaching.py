@@ -35,6 +35,11 @@ class Taught:
         Known classes, and those that are new.
     weights
         What each counts; None for one each.
+
+    >>> given = Given.of(torch.eye(2), ids=["a", "b"])
+    >>> lesson = Taught(given, np.array([0, 1]), ClassNames(("cat", "dog")))
+    >>> lesson.only(np.array([False, True])).given.ids, lesson.samples(np.array([True, True])).y.tolist()
+    (['b'], [0, 1])
     """
 
     given: Given
@@ -60,7 +65,13 @@ class Taught:
 
 
 def read_taught(known: ClassNames, given: Given, y: Any) -> Taught:
-    """Check labels, number new classes, and take samples that were given more than once for one."""
+    """Check labels, number new classes, and take samples that were given more than once for one.
+
+    >>> given = Given.of(torch.tensor([[1.0, 0], [0, 1], [1, 0]]))
+    >>> taught = read_taught(ClassNames(("cat",)), given, ["owl", "cat", "owl"])
+    >>> taught.names.names, taught.codes.tolist()
+    (('cat', 'owl'), [1, 0])
+    """
     if not len(given.marks):
         raise TooFewSamples("there are no samples to learn from")
     of, codes = read_labels(y, len(given.marks))

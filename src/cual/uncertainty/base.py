@@ -85,7 +85,14 @@ class FindsNearest(Protocol):
 
 
 def nearest_of(uncertainty: Uncertainty[Any], models: Sequence[Any]) -> Finder:
-    """What finds the nearest of some classes, at least one."""
+    """What finds the nearest of some classes, at least one.
+
+    >>> from cual.uncertainty.knn import KNN
+    >>> knn = KNN(k=1)
+    >>> models = [knn.fit(torch.tensor([[0.0, 0.0]])), knn.fit(torch.tensor([[9.0, 0.0]]))]
+    >>> nearest_of(knn, models)(torch.tensor([[6.0, 0.0]]))
+    (tensor([3.]), tensor([1]))
+    """
     finder = uncertainty.nearest(models) if isinstance(uncertainty, FindsNearest) else None
 
     def measured(X: Tensor) -> tuple[Tensor, Tensor]:
@@ -103,6 +110,9 @@ def row_chunks(X: Tensor, width: int) -> Iterator[slice]:
     """Slices of the rows of `X` so small that `width` float32 numbers per row stay within a memory limit.
 
     The limit keeps scoring's peak memory near that of its inputs and, on a CPU, the chunk in its cache.
+
+    >>> list(row_chunks(torch.zeros(5, 2), width=CPU_CHUNK // 8))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 6, None)]
     """
     limit = CPU_CHUNK if X.device.type == "cpu" else GPU_CHUNK
     rows = max(1, limit // (4 * max(1, width)))
@@ -111,7 +121,14 @@ def row_chunks(X: Tensor, width: int) -> Iterator[slice]:
 
 
 def columns(distances: Sequence[Tensor], X: Tensor) -> Tensor:
-    """Distances to each class side by side; (n, 0) when there is no class."""
+    """Distances to each class side by side; (n, 0) when there is no class.
+
+    >>> columns([torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])], torch.zeros(2, 5))
+    tensor([[1., 3.],
+            [2., 4.]])
+    >>> columns([], torch.zeros(2, 5)).shape
+    torch.Size([2, 0])
+    """
     if not distances:
         return torch.zeros(len(X), 0, device=X.device)
     return torch.stack(list(distances), dim=1)

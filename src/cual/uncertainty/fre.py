@@ -26,6 +26,12 @@ class FRE:
     ----------
     variance : float
         Share of a class's variance that its components retain.
+
+    >>> fre = FRE(variance=0.9)
+    >>> line = fre.fit(torch.tensor([[0.0, 0.0], [2.0, 0.0], [4.0, 0.0]]))
+    >>> fre.distances(torch.tensor([[99.0, 0.0], [2.0, 3.0]]), [line]).round(decimals=3)
+    tensor([[0.],
+            [3.]])
     """
 
     def __init__(self, variance: float = 0.995) -> None:

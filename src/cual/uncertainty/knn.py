@@ -29,6 +29,12 @@ class ClassSamples:
         Of each kept sample, how many were seen before it.
     cap : int
         How many are kept at most.
+
+    >>> samples = ClassSamples.fit(torch.arange(10.0)[:, None], cap=4)
+    >>> samples.n, samples.samples.flatten().tolist(), samples.kth_nearest(torch.tensor([[10.0]]), k=1)
+    (10, [0.0, 2.0, 5.0, 7.0], tensor([3.]))
+    >>> ClassSamples.from_state(samples.state()).arrival.tolist()
+    [0, 2, 5, 7]
     """
 
     n: int
@@ -92,6 +98,12 @@ class KNN:
         Which neighbour; the farthest one where a class has fewer samples.
     cap : int
         Samples kept per class at most.
+
+    >>> knn = KNN(k=2)
+    >>> cats = knn.fit(torch.tensor([[0.0], [1.0], [5.0]]))
+    >>> knn.distances(torch.tensor([[0.0], [4.0]]), [cats])
+    tensor([[1.],
+            [3.]])
     """
 
     def __init__(self, k: int = 5, cap: int = 2000) -> None:

@@ -27,6 +27,12 @@ class Mahalanobis:
     ----------
     variance : float
         Share of a class's variance that is modelled direction by direction.
+
+    >>> mahalanobis = Mahalanobis()
+    >>> wide = mahalanobis.fit(torch.tensor([[-9.0, 0.1], [9.0, 0.0], [0.0, -0.1]]))
+    >>> along, across = mahalanobis.distances(torch.tensor([[6.0, 0.0], [0.0, 6.0]]), [wide]).flatten()
+    >>> bool(along < across)
+    True
     """
 
     def __init__(self, variance: float = 0.995) -> None:

@@ -12,7 +12,11 @@ from cual.errors import TooFewSamples
 
 
 class Zone(IntEnum):
-    """Where a score lies against T_inner."""
+    """Where a score lies against T_inner.
+
+    >>> Zone.NOVEL > Zone.AMBIGUOUS, Zone(0).name
+    (True, 'OLD')
+    """
 
     OLD = 0
     AMBIGUOUS = 1

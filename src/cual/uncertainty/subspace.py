@@ -43,6 +43,8 @@ class ClassSubspace:
     >>> line = ClassSubspace.fit(torch.tensor([[0.0, 0.0], [2.0, 0.0], [4.0, 0.0]]))
     >>> line.fre(torch.tensor([[7.0, 3.0]])).round(decimals=4)
     tensor([3.])
+    >>> line.components.abs().round(decimals=4).tolist(), line.variances.round(decimals=4).tolist()
+    ([[1.0, 0.0]], [4.0])
     """
 
     n: int

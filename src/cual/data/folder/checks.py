@@ -11,7 +11,13 @@ from cual.types import AnyArray, Label
 
 
 def check_table(ids: Sequence[Any], labels: Sequence[Any]) -> None:
-    """Ids and labels are names or whole numbers: whatever else, JSON and numpy would change on the way."""
+    """Ids and labels are names or whole numbers: whatever else, JSON and numpy would change on the way.
+
+    >>> check_table(["a.jpg", 7], ["cat", None])
+    >>> check_table([0.5], [])
+    Traceback (most recent call last):
+    cual.errors.BadLabels: ids are names or whole numbers, not 0.5
+    """
     for what, values in (("ids", ids), ("labels", [v for v in labels if v is not None])):
         for value in values:
             if not isinstance(value, str | int) or isinstance(value, bool):
@@ -19,7 +25,12 @@ def check_table(ids: Sequence[Any], labels: Sequence[Any]) -> None:
 
 
 def as_rows(X: AnyArray, ids: Sequence[Label], manifest: Manifest) -> AnyArray:
-    """Features in the folder's type; refused if they do not fit it, or are no numbers."""
+    """Features in the folder's type; refused if they do not fit it, or are no numbers.
+
+    >>> as_rows(np.array([[0.5, 1e6]]), ["a.jpg"], Manifest(2, "float16"))
+    Traceback (most recent call last):
+    cual.errors.BadFeatures: the features of 1 of 1 samples do not fit into float16; use float32; ...
+    """
     rows, n = np.asarray(X), len(ids)
     if rows.shape != (n, manifest.width):
         raise BadFeatures(

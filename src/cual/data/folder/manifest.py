@@ -37,6 +37,13 @@ class Shard:
 
 @dataclass(frozen=True)
 class Manifest:
+    """What a features folder holds: how wide and of which type the rows are, and in which shards they lie.
+
+    >>> manifest = Manifest(384, "float16", shards=(Shard("000000", 10, 7808, "…", "…"),))
+    >>> manifest.rows, manifest.to_json()["encoder"]
+    (10, None)
+    """
+
     width: int
     dtype: str
     made: Made | None = None
@@ -59,7 +66,17 @@ class Manifest:
 
 
 def is_features_folder(path: str | Path) -> bool:
-    """Whether `path` is a folder that a `FeaturesWriter` made."""
+    """Whether `path` is a folder that a `FeaturesWriter` made.
+
+    >>> import tempfile
+    >>> from cual.data.folder import FeaturesWriter
+    >>> folder = tempfile.mkdtemp()
+    >>> is_features_folder(folder)
+    False
+    >>> FeaturesWriter(folder, width=2).close()
+    >>> is_features_folder(folder)
+    True
+    """
     return (Path(path) / MANIFEST).is_file()
 
 

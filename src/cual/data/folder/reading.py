@@ -26,6 +26,17 @@ class ShardedRows(LazyRows):
     """The features of a folder as one table. Rows are copied out; no shard stays mapped after that.
 
     Only that keeps resident memory small: a mapped page counts as the process' own until it is unmapped.
+
+    >>> import tempfile
+    >>> from cual.data.folder import FeaturesWriter
+    >>> folder = tempfile.mkdtemp()
+    >>> with FeaturesWriter(folder, width=2, shard_rows=1) as writer:
+    ...     writer.append(np.eye(2), ids=["a.jpg", "b.jpg"])
+    >>> rows = FeaturesFolder.open(folder).X
+    >>> rows[[1, 0]].tolist(), rows.select(np.array([1])).shape
+    ([[0.0, 1.0], [1.0, 0.0]], (1, 2))
+    >>> reopen(rows.reference())[0].tolist()
+    [1.0, 0.0]
     """
 
     def __init__(self, path: Path, manifest: Manifest, rows: IntArray | None = None) -> None:
@@ -106,6 +117,8 @@ class FeaturesFolder:
     >>> opened = FeaturesFolder.open(folder)
     >>> opened.X.shape, opened.X.dtype, opened.ids, opened.labels
     ((2, 2), dtype('float16'), ('a.jpg', 'b.jpg'), ('cat', 'dog'))
+    >>> opened.select(np.array([1])).table().ids.tolist(), opened.row_of["b.jpg"]
+    (['b.jpg'], 1)
     """
 
     path: Path

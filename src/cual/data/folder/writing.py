@@ -94,7 +94,11 @@ def row_table(
     sources: Sequence[str | None] | None = None,
     stamps: Sequence[str | None] | None = None,
 ) -> dict[str, list[Any]]:
-    """The table of some rows, checked: as many of each, ids and labels that last."""
+    """The table of some rows, checked: as many of each, ids and labels that last.
+
+    >>> row_table(np.array([3, 5]), labels=["cat", None])
+    {'ids': [3, 5], 'labels': ['cat', None], 'sources': [None, None], 'stamps': [None, None]}
+    """
     n = len(ids)
     none: list[None] = [None] * n
     table: dict[str, list[Any]] = {
@@ -124,6 +128,15 @@ class FeaturesWriter:
         Rows per shard; what is not yet in a shard is lost if the process is killed.
     wait
         Wait for another writer to end, instead of raising `FolderInUse`.
+
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> with FeaturesWriter(folder, width=2) as writer:
+    ...     writer.append(np.eye(2), ids=["a.jpg", "b.jpg"])
+    >>> with FeaturesWriter(folder, width=2) as writer:  # another day
+    ...     writer.append(np.zeros((1, 2)), ids=["c.jpg"])
+    ...     print(len(writer), "a.jpg" in writer)
+    3 True
     """
 
     def __init__(

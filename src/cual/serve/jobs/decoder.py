@@ -55,6 +55,7 @@ def _images() -> Any:
     images = import_module("cual.encoders.images")
     from PIL import Image
 
+    import_module("PIL.ImageOps")  # else `images` would when it first needs it
     Image.init()  # all formats now: there may be too little memory later
     return images
 
@@ -62,9 +63,9 @@ def _images() -> Any:
 def _limit(most_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with suppress(OSError):  # where the machine itself runs out of memory, this process goes before the worker
-        Path("/proc/self/oom_score_adj").write_text("800")
+        Path("/proc/self/oom_score_adj").write_text("800", encoding="ascii")
     with suppress(OSError, ValueError):
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        used = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + most_bytes, used + most_bytes))
 
 

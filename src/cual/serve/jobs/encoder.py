@@ -51,7 +51,7 @@ def main() -> None:
     requests, answers = os.fdopen(0, "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is no answer
     with suppress(OSError):  # where memory runs out, this process goes before the one that serves everybody
-        Path("/proc/self/oom_score_adj").write_text("500")
+        Path("/proc/self/oom_score_adj").write_text("500", encoding="ascii")
     turns = Turns(DECODERS, BATCH)
     work = Work(turns, Answers(answers, turns.drop), Decoders(DECODERS, DECODE_LIMITS, endless=True))
     threading.Thread(target=listen, args=(requests, turns), daemon=True).start()

@@ -72,13 +72,24 @@ def check_unpacked(path: Path) -> None:
 
 
 def check_rows(rows: int) -> None:
-    """Refuse a pool of more samples than a machine has room for, at some 70 bytes each beside the features."""
+    """Refuse a pool of more samples than a machine has room for, at some 70 bytes each beside the features.
+
+    >>> check_rows(10**9)
+    Traceback (most recent call last):
+    cual.errors.TooLarge: 1,000,000,000 samples are too many for one pool; at most 20,000,000 are taken
+    """
     if rows > MOST_ROWS:
         raise TooLarge(f"{rows:,} samples are too many for one pool; at most {MOST_ROWS:,} are taken")
 
 
 def check_labelled(shape: tuple[int, ...]) -> None:
-    """Refuse features with labels that would take too much memory: all of them are learned from at once."""
+    """Refuse features with labels that would take too much memory: all of them are learned from at once.
+
+    >>> check_labelled((1000, 384))
+    >>> check_labelled((2**20, 4096))
+    Traceback (most recent call last):
+    cual.errors.TooLarge: 1,048,576 rows of 4,096 numbers are too many to learn from here; at most ...
+    """
     rows, width = shape
     if rows * width > MOST_LABELLED:
         raise TooLarge(

@@ -210,7 +210,7 @@ class Keeper:
         code = 1
         try:
             with suppress(OSError):  # where memory runs out, this process is the one to go
-                Path("/proc/self/oom_score_adj").write_text("500")
+                Path("/proc/self/oom_score_adj").write_text("500", encoding="ascii")
             faulthandler.register(_WHERE_IT_IS, file=2)
             _die_with_parent()
             end_with(keeper)

@@ -72,12 +72,20 @@ def under(folder: Path, path: Path, root: Path) -> Iterator[Item]:
 
 
 def inside(file: Path, root: Path) -> bool:
-    """Whether a file lies under a folder, links resolved."""
+    """Whether a file lies under a folder, links resolved.
+
+    >>> inside(Path("/data/photos/../secrets.txt"), Path("/data/photos"))
+    False
+    """
     return file.resolve().is_relative_to(root.resolve())
 
 
 def short(source: str, path: Path) -> str:
-    """A source as people know it, without where it lies on this machine."""
+    """A source as people know it, without where it lies on this machine.
+
+    >>> short("/data/photos/cat/1.jpg", Path("/data/photos"))
+    'cat/1.jpg'
+    """
     file = Path(source)
     return file.relative_to(path).as_posix() if file.is_relative_to(path) else file.name
 

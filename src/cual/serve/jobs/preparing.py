@@ -194,7 +194,14 @@ def _write_map(folder: Path, pool: Pool, progress: Progress) -> None:
 
 
 def projection(pool: Pool, progress: Progress | None = None) -> AnyArray:
-    """The two directions in which the pool varies most (PCA), (n, 2) float32, each scaled to −1 … 1."""
+    """The two directions in which the pool varies most (PCA), (n, 2) float32, each scaled to −1 … 1.
+
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(50, 4)) * [9, 3, 0.1, 0.1]
+    >>> places = projection(Pool(X))
+    >>> places.shape, float(np.abs(places).max())
+    ((50, 2), 1.0)
+    """
     width = pool.width
     total = torch.zeros(width, dtype=torch.float64)
     for part in _parts(pool, 0, progress):

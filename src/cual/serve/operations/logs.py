@@ -23,7 +23,14 @@ def without_secrets(text: str) -> str:
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object per record; what a caller gave as ``extra={"fields": {…}}`` becomes part of it."""
+    """One JSON object per record; what a caller gave as ``extra={"fields": {…}}`` becomes part of it.
+
+    >>> record = logging.LogRecord("cual", logging.INFO, "", 0, "%d jobs", (3,), None)
+    >>> record.fields = {"worker": 7}
+    >>> row = json.loads(JsonLines().format(record))
+    >>> row["message"], row["level"], row["worker"]
+    ('3 jobs', 'info', 7)
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")

@@ -160,7 +160,7 @@ def where(folder: Path) -> Where | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     try:
-        with (folder / _LOCK).open("a") as lock:
+        with (folder / _LOCK).open("ab") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return Where(url, True)
@@ -174,7 +174,7 @@ def claimed(folder: Path) -> Generator[Callable[[str], None]]:
     The lock is the kernel's and ends with this process, however that ends.
     """
     folder.mkdir(0o700, parents=True, exist_ok=True)
-    with (folder / _LOCK).open("a") as lock:
+    with (folder / _LOCK).open("ab") as lock:
         if not _locked(lock):
             known = where(folder)
             at = f" at {known.url}" if known is not None else ""
@@ -199,7 +199,7 @@ def take_up(folder: Path) -> None:
     (folder / _ADDRESS).unlink(missing_ok=True)
 
 
-def _locked(lock: IO[str]) -> bool:
+def _locked(lock: IO[bytes]) -> bool:
     """Whether the lock is ours now. Whoever only looks (`where`) has it for a moment; that is waited for."""
     for _ in range(20):
         try:

@@ -95,7 +95,10 @@ class Accounts:
     def change_person(
         self, id: int, role: Role | None = None, active: bool | None = None, *, by: Person
     ) -> PersonRecord:
-        """Give another role, or lock out and let in again. One administrator who can sign in always stays."""
+        """Give another role, or lock out and let in again. One administrator who can sign in always stays.
+
+        Who becomes a sender is signed out: that is a program.
+        """
         needs(by, Role.admin)
         wanted: dict[str, Any] = {"role": None if role is None else str(role), "active": active}
         values = {key: value for key, value in wanted.items() if value is not None}
@@ -108,8 +111,10 @@ class Accounts:
             if any(now_left == 0 < earlier for earlier, now_left in zip(administrators, left, strict=True)):
                 also = " who is no program" if left[0] else ""
                 raise Conflict(f"{before.name} is the only administrator{also}; make somebody else one first")
-            if active is False:
+            if active is False or role == Role.sender:
                 end_sessions(connection, id)
+            if role == Role.sender:
+                end_addresses(connection, id)
             after = find_person(connection, id)
             if after != before:
                 audit.write(connection, by, "change person", "person", id, **values)
@@ -153,8 +158,11 @@ class Accounts:
         secret, at = new_secret(), now()
         values = {"person": person, "kind": kind, "hash": hashed(secret), "note": note}
         with self._database.writing() as connection:
-            if not find_person(connection, person).active:
+            whose = find_person(connection, person)
+            if not whose.active:
                 raise Conflict("a person who is locked out gets no token")
+            if kind == "sign-in" and whose.role == Role.sender:
+                raise Conflict(f"{whose.name} has the role sender, which cannot sign in; make an API token")
             ended = end_addresses(connection, person) if kind == "sign-in" else []
             new = insert(tokens).values(**values, created_at=at, expires_at=at + lifetime)
             number = id_of(connection.execute(new))

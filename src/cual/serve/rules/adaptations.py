@@ -16,6 +16,7 @@ from cual.data.labels import made_up
 from cual.errors import AlreadyFinished, BadFeatures, Conflict, LabelsMissing, TooFewSamples, WrongEncoder
 from cual.loop import events as loop_events
 from cual.loop.budget import check_overlap, count_labels
+from cual.pseudo_labels import BelievesKnown
 from cual.serve.rules import agents, audit, clock, jobs, stages, standing
 from cual.serve.rules.checks import needs
 from cual.serve.rules.records import AdaptationRecord, MergeRecord, Person, Role
@@ -72,7 +73,8 @@ def start(
         inserted = connection.execute(sa.insert(db.adaptations).values(**values))
         number: int = inserted.inserted_primary_key[0]  # pyright: ignore[reportOptionalSubscript]
         unnamed = made_up(loaded.names) if loaded.method.learner.unnamed else None
-        begun = loop_events.begun(labels, loaded.names.names, unnamed, overlap)
+        known_vouched = isinstance(loaded.method.believe, BelievesKnown)
+        begun = loop_events.begun(labels, loaded.names.names, unnamed, overlap, known_vouched)
         events.append(connection, number, [begun])
         jobs.add(connection, "advance", adaptation=number)
         details = {"agent": agent, "version": version, "pool": pool, "labels": labels, "overlap": overlap}

@@ -122,7 +122,11 @@ def votes_of(question: Question) -> Votes:
 
 
 def pairs(common: Sequence[Votes], people: Sequence[int], names: Mapping[int, str]) -> list[PairAgreement]:
-    """Of all pairs that have something in common, by name."""
+    """Of all pairs that have something in common, by name.
+
+    >>> pairs([{1: "owl", 2: "owl"}, {1: "owl", 2: "fox"}], [1, 2], {1: "Ada", 2: "Bob"})
+    [PairAgreement(people=('Ada', 'Bob'), common=2, same=1, kappa=None)]
+    """
     records: list[PairAgreement] = []
     for one, other in combinations(people, 2):
         both = [(votes[one], votes[other]) for votes in common if one in votes and other in votes]
@@ -167,7 +171,11 @@ def alpha(common: Sequence[Votes]) -> float | None:
 
 
 def by_class(common: Iterable[Votes]) -> list[ClassAgreement]:
-    """Of each class that somebody named, by name."""
+    """Of each class that somebody named, by name.
+
+    >>> by_class([{1: "owl", 2: "owl"}, {1: "owl", 2: "fox"}])
+    [ClassAgreement(label='fox', samples=1, agreed=0), ClassAgreement(label='owl', samples=2, agreed=1)]
+    """
     named: dict[Label, list[bool]] = {}
     for votes in common:
         labels = set(votes.values())

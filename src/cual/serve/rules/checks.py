@@ -13,9 +13,20 @@ T = TypeVar("T")
 
 
 def needs(person: Person, role: Role) -> None:
-    """Refuse what a person's role does not allow."""
+    """Refuse what a person's role does not allow.
+
+    >>> needs(Person(1, "Ada", Role.reader), Role.annotator)
+    Traceback (most recent call last):
+    cual.errors.NotAllowed: Ada is reader; this takes annotator
+    """
     if not person.role.may(role):
         raise NotAllowed(f"{person.name} is {person.role}; this takes {role}")
+
+
+def may_send(person: Person) -> None:
+    """Refuse samples of whoever only looks on or answers."""
+    if not person.role.sends:
+        raise NotAllowed(f"{person.name} is {person.role}; this takes sender or admin")
 
 
 def check_name(text: Any, what: str) -> str:
@@ -79,7 +90,14 @@ def check_label(label: Any, names: ClassNames, meant: bool = False) -> Label:
 
 
 def check_labels(labels: Mapping[T, Any], names: ClassNames, meant: bool = False) -> dict[T, Label | Skip]:
-    """Labels that belong together, or SKIP: names that are new among them must not be alike either."""
+    """Labels that belong together, or SKIP: names that are new among them must not be alike either.
+
+    >>> check_labels({7: "owl", 8: SKIP}, ClassNames(("cat",)))
+    {7: 'owl', 8: SKIP}
+    >>> check_labels({7: "Cat"}, ClassNames(("cat",)))
+    Traceback (most recent call last):
+    cual.errors.BadLabels: did you mean 'cat'? 'Cat' differs from it only by case or form; say so ...
+    """
     checked: dict[T, Label | Skip] = {}
     for key, label in labels.items():
         checked[key] = SKIP if label is SKIP else check_label(label, names, meant)

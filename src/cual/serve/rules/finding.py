@@ -18,7 +18,11 @@ _WORDS = re.compile(r"[^\W_]+")
 
 @dataclass(frozen=True)
 class Match:
-    """A class that may be meant."""
+    """A class that may be meant.
+
+    >>> Match("otter", 0.95).literal, Match("otter", 0.8).typo
+    (True, True)
+    """
 
     label: Label
     score: float

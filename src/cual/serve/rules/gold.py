@@ -262,7 +262,14 @@ def wilson(right: int, n: int) -> tuple[float, float]:
 
 
 def check_share(share: float) -> float:
-    """Which share of the questions may be gold."""
+    """Which share of the questions may be gold.
+
+    >>> check_share(0.05)
+    0.05
+    >>> check_share(0.9)
+    Traceback (most recent call last):
+    cual.errors.BadLabels: the share of gold questions lies between 0 and 0.5, not at 0.9
+    """
     if not 0 <= share <= MOST:
         raise BadLabels(f"the share of gold questions lies between 0 and {MOST}, not at {share}")
     return float(share)

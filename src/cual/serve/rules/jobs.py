@@ -280,7 +280,9 @@ def _abandoned(row: Row[Any]) -> bool:
 def started(pid: int) -> str:
     """When a process of this machine began, in the kernel's ticks; nothing for one that is gone."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = (
+            Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        )
     except OSError:
         return _alive(pid)
     return "" if fields[0] in "ZX" else fields[19]  # one that exited but was not waited for counts as ended

@@ -84,7 +84,14 @@ def _remove(path: Path) -> None:
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a file, or of all files below a folder; what goes meanwhile counts for nothing."""
+    """Bytes of a file, or of all files below a folder; what goes meanwhile counts for nothing.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "a").write_bytes(bytes(3))
+    >>> size_of(folder), size_of(folder / "gone")
+    (3, 0)
+    """
     total = 0
     for file in path.rglob("*") if path.is_dir() else (path,):
         try:

@@ -32,7 +32,14 @@ _TOLD = 1000
 
 
 def given(columns: Given, n: int) -> PlainColumns:
-    """Columns that came with a pool in memory, once they fit."""
+    """Columns that came with a pool in memory, once they fit.
+
+    >>> list(given({"colour": ["red", "blue"]}, 2).names)
+    ['colour']
+    >>> given({"colour": ["red"]}, 2)
+    Traceback (most recent call last):
+    cual.errors.BadOption: 2 samples came with 1 values of the column 'colour'
+    """
     for name, values in columns.items():
         if len(values) != n:
             raise BadOption(f"{n} samples came with {len(values)} values of the column {name!r}")

@@ -10,8 +10,10 @@ from cual.types import Label, Row
 
 
 class Role(StrEnum):
-    """What a person may do; each may do what the ones before it may."""
+    """What a person or a program may do; each may do what the ones before it may, but for `sends`."""
 
+    sender = "sender"
+    """A program: has samples judged, and sends them. Sees nothing else, and cannot sign in."""
     reader = "reader"
     """Sees everything."""
     annotator = "annotator"
@@ -27,6 +29,15 @@ class Role(StrEnum):
         """
         order = list(Role)
         return order.index(self) >= order.index(needed)
+
+    @property
+    def sends(self) -> bool:
+        """Whether samples are taken from this role. What is sent becomes a pool: readers must not make one.
+
+        >>> [role.value for role in Role if role.sends]
+        ['sender', 'admin']
+        """
+        return self in (Role.sender, Role.admin)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,11 @@ class Visitor:
 
 
 def new_secret() -> str:
-    """256 random bits, with a mark by which logs and secret scanners know them."""
+    """256 random bits, with a mark by which logs and secret scanners know them.
+
+    >>> new_secret().startswith("cual_"), new_secret() == new_secret()
+    (True, False)
+    """
     return f"cual_{secrets.token_urlsafe(32)}"
 
 
@@ -35,10 +39,18 @@ def is_secret(text: str) -> bool:
 
 
 def hashed(secret: str) -> str:
-    """What is kept of a secret. It is random and long, so that a plain hash cannot be turned back."""
+    """What is kept of a secret. It is random and long, so that a plain hash cannot be turned back.
+
+    >>> hashed("cual_…")[:12], hashed("cual_…") == hashed("cual_another")
+    ('441ebba43764', False)
+    """
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
 def csrf_for(secret: str) -> str:
-    """Bound to the session, computed from its secret, useless without it."""
+    """Bound to the session, computed from its secret, useless without it.
+
+    >>> csrf_for("cual_one") == csrf_for("cual_one"), csrf_for("cual_one") == csrf_for("cual_two")
+    (True, False)
+    """
     return hmac.new(secret.encode("utf-8", "replace"), b"csrf", hashlib.sha256).hexdigest()

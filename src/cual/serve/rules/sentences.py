@@ -5,7 +5,12 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Sentence:
-    """Made by `said` and `said_n`, which mark the text for those who translate; `str` is the English of it."""
+    """Made by `said` and `said_n`, which mark the text for those who translate; `str` is the English of it.
+
+    >>> left = Sentence("{n} label left", many="{n} labels left", n=3, values={"n": 3})
+    >>> str(left)
+    '3 labels left'
+    """
 
     text: str
     many: str | None = None

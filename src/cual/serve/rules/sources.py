@@ -60,7 +60,14 @@ def checked(
 
 
 def take_over(upload: Path, target: Path) -> str:
-    """Move what was uploaded to the folder `target`, which is made; what it is called there."""
+    """Move what was uploaded to the folder `target`, which is made; what it is called there.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "My data.TAR.gz").write_bytes(b"")
+    >>> take_over(folder / "My data.TAR.gz", folder / "taken")
+    'file.tar.gz'
+    """
     suffixes = "".join(upload.suffixes[-2:]).lower()
     name = "items" if upload.is_dir() else "file" + (suffixes if _SUFFIXES.fullmatch(suffixes) else "")
     target.mkdir()

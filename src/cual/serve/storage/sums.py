@@ -27,7 +27,18 @@ def write(folder: Path, leave: Iterable[str] = ()) -> str:
 
 
 def put(folder: Path, sums: Mapping[str, str]) -> str:
-    """Write a list; its checksum."""
+    """Write a list; its checksum.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "a.txt").write_bytes(b"hello")
+    >>> _ = put(folder, {"a.txt": sha256(folder / "a.txt")})
+    >>> check(folder, "a.txt")
+    >>> _ = (folder / "a.txt").write_bytes(b"other")
+    >>> check(folder, "a.txt")
+    Traceback (most recent call last):
+    cual.errors.DamagedFile: .../a.txt is not what was written; restore it from a backup
+    """
     digest = hashlib.sha256()
 
     def lines() -> Iterable[bytes]:
@@ -46,7 +57,11 @@ def read(folder: Path) -> dict[str, str]:
 
 
 def parsed(data: bytes, where: object) -> dict[str, str]:
-    """The names and checksums of a list."""
+    """The names and checksums of a list.
+
+    >>> list(parsed(b"0" * 64 + b"  a.txt\\n", "SHA256SUMS"))
+    ['a.txt']
+    """
     try:
         lines = [_LINE.fullmatch(line) for line in data.decode().split("\n")[:-1]]
     except UnicodeDecodeError as error:

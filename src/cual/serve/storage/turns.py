@@ -34,6 +34,15 @@ class Turns:
     ----------
     places
         How many may write at a time.
+
+    >>> turns = Turns(places=1)
+    >>> with turns.taken(deadline=time.monotonic() + 5):
+    ...     try:
+    ...         with turns.taken(deadline=time.monotonic()):
+    ...             pass
+    ...     except Busy:
+    ...         print("somebody writes")
+    somebody writes
     """
 
     def __init__(self, places: int = 1) -> None:

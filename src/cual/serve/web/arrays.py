@@ -59,7 +59,14 @@ class Header:
 
 
 def read_header(data: bytes | bytearray) -> Header | None:
-    """What a .npy body claims to hold; None while too little of it is here to tell."""
+    """What a .npy body claims to hold; None while too little of it is here to tell.
+
+    >>> import io
+    >>> body = io.BytesIO()
+    >>> np.save(body, np.zeros((2, 3), np.float32))
+    >>> read_header(body.getvalue()).shape, read_header(body.getvalue()[:9])
+    ((2, 3), None)
+    """
     if len(data) < _SHORTEST_HEADER:
         return None
     before = 10 if data[6:7] == b"\x01" else 12  # the length has two bytes, or four in later versions
@@ -108,7 +115,12 @@ def _read_header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.
 
 
 def check_plain(dtype: np.dtype[Any], name: str) -> None:
-    """Refuse pickles."""
+    """Refuse pickles.
+
+    >>> check_plain(np.dtype(object), "X")
+    Traceback (most recent call last):
+    cual.errors.ForeignFile: X holds Python objects, which are never read; turn them into numbers ...
+    """
     if dtype.hasobject:
         raise ForeignFile(f"{name} holds Python objects, which are never read; turn them into numbers or text")
 

@@ -126,7 +126,13 @@ def is_loopback(host: str) -> bool:
 
 
 def check_exposure(host: str, tls: bool, proxy: str | None, insecure: bool) -> None:
-    """Refuse to let a network read tokens and answers, unless that was asked for."""
+    """Refuse to let a network read tokens and answers, unless that was asked for.
+
+    >>> check_exposure("127.0.0.1", tls=False, proxy=None, insecure=False)
+    >>> check_exposure("0.0.0.0", tls=False, proxy=None, insecure=False)
+    Traceback (most recent call last):
+    cual.errors.NotAllowed: --host 0.0.0.0 would send tokens and answers over the network ...
+    """
     if is_loopback(host) or tls or proxy is not None or insecure:
         return
     raise NotAllowed(

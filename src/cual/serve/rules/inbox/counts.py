@@ -19,6 +19,11 @@ _NOTHING = {"kept": 0, "again": 0, "passed_over": 0, "dropped": 0}
 
 
 def hour_of(moment: datetime) -> datetime:
+    """The hour that a moment is in: counts are kept by the hour.
+
+    >>> print(hour_of(datetime(2026, 3, 1, 14, 25, 7)))
+    2026-03-01 14:00:00
+    """
     return moment.replace(minute=0, second=0, microsecond=0)
 
 

@@ -15,14 +15,14 @@ from sqlalchemy import Connection
 
 from cual.errors import Conflict, CualError
 from cual.serve.rules import agents
-from cual.serve.rules.checks import needs
+from cual.serve.rules.checks import may_send
 from cual.serve.rules.inbox import files, policies, writing
 from cual.serve.rules.inbox.compacting import compact
 from cual.serve.rules.inbox.near import COMPARED, Latest, unit
 from cual.serve.rules.inbox.planning import Plan, plan
 from cual.serve.rules.inbox.records import Arrivals, Key, Policy
 from cual.serve.rules.inbox.writing import Answer, Outdated, Request
-from cual.serve.rules.records import Person, Role
+from cual.serve.rules.records import Person
 from cual.serve.storage import tables as db
 from cual.serve.storage.home import Home
 
@@ -60,7 +60,7 @@ class Inboxes:
         self, agent: int, arrivals: Arrivals, person: Person, answer: Answer, key: Key | None = None
     ) -> bytes:
         """Keep what arrived; the answer, which is the one that was given before where the key is known."""
-        needs(person, Role.admin)
+        may_send(person)
         with self.turn(agent):
             for _ in range(TRIES):
                 try:

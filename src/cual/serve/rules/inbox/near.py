@@ -32,7 +32,12 @@ def unit(X: AnyArray) -> AnyArray:
 
 
 def sketch(units: AnyArray) -> AnyArray:
-    """Rows in few directions, in which their distances are about what they were."""
+    """Rows in few directions, in which their distances are about what they were.
+
+    >>> units = np.eye(512, dtype=np.float32)[:2]
+    >>> sketch(units).shape[1] < 512, round(float(np.linalg.norm(sketch(units)[0] - sketch(units)[1])), 1)
+    (True, 1.3)
+    """
     width = units.shape[1]
     if width <= SKETCH:
         return units
@@ -45,6 +50,14 @@ class Latest:
     """Features of the samples that were kept last, by their ids.
 
     Half precision, which moves a cosine by less than 0.0005: thresholds are no sharper than that.
+
+    >>> latest = Latest()
+    >>> latest.add([7, 8], np.eye(2, dtype=np.float32))
+    >>> latest.nearest(np.array([[0.999, 0.01], [0.7, 0.7]], np.float32), near=0.99), latest.last
+    ([7, -1], 8)
+    >>> latest.drop([7])
+    >>> latest.nearest(np.array([[1.0, 0.0]], np.float32), near=0.99)
+    [-1]
     """
 
     inbox: int | None = None

@@ -100,7 +100,13 @@ class ArrivalCount:
 
 @dataclass(frozen=True)
 class InboxRecord:
-    """What waits for an agent."""
+    """What waits for an agent.
+
+    >>> owls = ArrivalCount("known", "owl", arrived=9, kept=4, again=3, passed_over=2, dropped=1)
+    >>> inbox = InboxRecord(1, waiting=3, by_verdict={"known": 3}, bytes=4096, since=None, counts=[owls])
+    >>> inbox.arrived, inbox.dropped
+    (9, 1)
+    """
 
     agent: int
     waiting: int

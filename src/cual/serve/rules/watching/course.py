@@ -53,6 +53,10 @@ class Yardstick:
         Validation samples above the threshold, and all of them.
     known
         Scores of those below it.
+
+    >>> stick = Yardstick.of(np.array([0.1, 0.3, 0.9]), threshold=0.5, rate=0.05)
+    >>> stick.above, stick.n, stick.known.n
+    (1, 3, 2)
     """
 
     rate: float | None
@@ -84,6 +88,10 @@ class Judged:
         Numbers of predicted classes; `OTHER` where none was predicted.
     unsure
         How many are known, but of an uncertain class.
+
+    >>> judged = Judged(np.array([False, True, False]), np.array([0.1, 0.9, 0.2]), np.array([0, 0, 1]))
+    >>> len(judged), judged.part(1, 3).scores.tolist()
+    (3, [0.9, 0.2])
     """
 
     unlike: BoolArray
@@ -100,7 +108,13 @@ class Judged:
 
 @dataclass(frozen=True)
 class Tally:
-    """What some samples add up to."""
+    """What some samples add up to.
+
+    >>> judged = Judged(np.array([False, True, False]), np.array([0.1, 0.9, 0.2]), np.array([0, 0, 1]))
+    >>> both = Tally.of(judged) + Tally.of(judged)
+    >>> both.seen, both.unlike, dict(both.mix), round(both.share.value, 2)
+    (6, 2, {0: 2, 1: 2}, 0.33)
+    """
 
     seen: int = 0
     unlike: int = 0
@@ -156,6 +170,19 @@ class Course:
         The last complete blocks, the oldest first, and the one that is being filled.
     novelty, drift
         After how many samples the alert began; None while there is none.
+
+    >>> rng = np.random.default_rng(0)
+    >>> stick = Yardstick.of(rng.normal(size=500), threshold=1.645, rate=0.05)
+    >>> usual, new = rng.normal(size=1000), rng.normal(2.5, 1, size=200)
+    >>> course, turns = Course(version=3), []
+    >>> for scores in (usual, new):
+    ...     judged = Judged(scores > 1.645, scores, np.zeros(len(scores), np.int64))
+    ...     course, more = course.after(judged, stick)
+    ...     turns += more
+    >>> [(turn.kind, turn.begins) for turn in turns], course.seen, course.novelty > 1000
+    ([('novelty', True)], 1200, True)
+    >>> round(course.baseline.rate, 2), course.recent.share.value > course.first.share.value
+    (0.05, True)
     """
 
     version: int

@@ -114,6 +114,10 @@ class Evidence:
     ----------
     logs
         log R for each of `ODDS`.
+
+    >>> told = Evidence().after([True] * 10, most=0.05)
+    >>> told.at, told.evidence.log > Evidence().log
+    (6, True)
     """
 
     logs: tuple[float, ...] = (-math.inf,) * len(ODDS)

@@ -92,7 +92,12 @@ def groups(unlike: FloatArray, known: FloatArray, classes: IntArray) -> list[Gro
 
 
 def alike(known: FloatArray, classes: IntArray) -> float | None:
-    """The cosine from which on samples belong together; None where the known ones cannot say."""
+    """The cosine from which on samples belong together; None where the known ones cannot say.
+
+    >>> known = np.array([[1.0, 0], [1, 0], [0, 1], [0, 1]])
+    >>> alike(known, np.array([0, 0, 1, 1])), alike(known, np.array([0, 0, 0, 0]))
+    (0.5, None)
+    """
     same = classes[:, None] == classes[None]
     np.fill_diagonal(same, False)
     other = classes[:, None] != classes[None]
@@ -115,7 +120,11 @@ def _group(rows: IntArray, unlike: FloatArray, known: FloatArray, classes: IntAr
 
 
 def examples(group: Group, ids: Sequence[int]) -> list[int]:
-    """Samples to show of a group: the middle one, then some that are spread over it."""
+    """Samples to show of a group: the middle one, then some that are spread over it.
+
+    >>> examples(Group(rows=[4, 1]), ids=[10, 11, 12, 13, 14])
+    [14, 11]
+    """
     rows = group.rows
     if len(rows) <= EXAMPLES:
         return [ids[row] for row in rows]

@@ -60,7 +60,12 @@ class GroupRecord:
 
 @dataclass(frozen=True)
 class GroupsRecord:
-    """Which groups the waiting samples form that are unlike anything known."""
+    """Which groups the waiting samples form that are unlike anything known.
+
+    >>> new, rim = GroupRecord(40, []), GroupRecord(12, [], like="owl")
+    >>> [group.size for group in GroupsRecord(datetime(2026, 3, 1), 60, 52, [new, rim]).new]
+    [40]
+    """
 
     at: datetime
     waiting: int

@@ -222,6 +222,12 @@ def check_events(events: Sequence[str]) -> list[str]:
 
 
 def check_secret(secret: str) -> str:
+    """Refuse a secret that could be guessed, or that no header can hold.
+
+    >>> check_secret("short")
+    Traceback (most recent call last):
+    cual.errors.BadOption: a webhook's secret has 16 to 200 printable characters of ASCII
+    """
     if not LEAST_SECRET <= len(secret) <= MOST_SECRET or not secret.isascii() or not secret.isprintable():
         raise BadOption(f"a webhook's secret has {LEAST_SECRET} to {MOST_SECRET} printable characters of ASCII")
     return secret

@@ -17,6 +17,7 @@ from cual.serve.web import uploads
 from cual.serve.web.api.common import (
     Admin,
     Body,
+    Caller,
     Id,
     InSettings,
     InWorkspace,
@@ -107,7 +108,7 @@ def make_example(person: Admin, workspace: InWorkspace) -> AgentRecord:
 
 
 @router.get("/{id}", responses=problems(404))
-def agent(person: Reader, workspace: InWorkspace, id: Id) -> AgentRecord:
+def agent(person: Caller, workspace: InWorkspace, id: Id) -> AgentRecord:
     return workspace.agent(id)
 
 

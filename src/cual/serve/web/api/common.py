@@ -39,7 +39,7 @@ from cual.serve.rules.workspace import Workspace
 from cual.serve.storage.home import is_no_room
 from cual.serve.web.predictions.predicting import Predictor
 from cual.serve.web.security.middleware import no_database, refusal
-from cual.serve.web.security.visitors import allowed, person_of
+from cual.serve.web.security.visitors import allowed, person_of, sending
 from cual.serve.web.settings import Settings
 
 LARGEST_ID = 2**31 - 1
@@ -92,6 +92,13 @@ def may(role: Role) -> Callable[[Request], Awaitable[Person]]:
     return check
 
 
+async def _sending(request: Request) -> Person:
+    return sending(person_of(request))
+
+
+Caller = Annotated[Person, Depends(may(Role.sender))]
+"""Whoever is known, programs that send among them."""
+Sender = Annotated[Person, Depends(_sending)]
 Reader = Annotated[Person, Depends(may(Role.reader))]
 Annotator = Annotated[Person, Depends(may(Role.annotator))]
 Admin = Annotated[Person, Depends(may(Role.admin))]
@@ -133,7 +140,11 @@ _SAID = {
 
 
 def problems(*more: int) -> dict[int | str, dict[str, Any]]:
-    """The errors that a route documents: those that any route can end in, and its own."""
+    """The errors that a route documents: those that any route can end in, and its own.
+
+    >>> sorted(problems(404))
+    [400, 401, 403, 404, 422, 429, 503]
+    """
     return {
         code: {"model": Problem, "description": _SAID[code]} for code in (400, 401, 403, 422, 429, 503, *more)
     }

@@ -33,7 +33,7 @@ from cual.serve.rules.records import PoolRecord
 from cual.serve.web.api import answers, features, raw
 from cual.serve.web.api.answers import Rows
 from cual.serve.web.api.bodies import SAMPLES
-from cual.serve.web.api.common import Admin, Body, Id, InWorkspace, Name, Reader, problems
+from cual.serve.web.api.common import Admin, Body, Id, InWorkspace, Name, Reader, Sender, problems
 from cual.serve.web.api.encoded import Features
 from cual.serve.web.api.predictions import Asking, FalseAlarms, InAsking, PredictionsOut, judgements
 from cual.serve.web.predictions.outcomes import Judgements
@@ -89,7 +89,7 @@ class Close(Body):
     "/{id}/send", response_model=SentOut, responses=problems(404, 409, 413, 415), openapi_extra=SAMPLES
 )
 async def send(
-    person: Admin,
+    person: Sender,
     asking: InAsking,
     false_alarms: FalseAlarms = None,
     name: Names = None,

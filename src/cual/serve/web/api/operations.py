@@ -93,10 +93,10 @@ async def health(request: Request, response: Response, predictor: InPredictor) -
 
 @router.get("/metrics", responses=problems(), response_class=PlainTextResponse)
 def metrics(request: Request, settings: InSettings) -> Response:
-    """Counts in the format of Prometheus, for administrators and for programs on the same machine."""
+    """Counts in the format of Prometheus, for readers and for programs on the same machine."""
     # behind a proxy everybody seems to come from the machine itself
     if settings.proxy is not None or not is_loopback(request.scope[CLIENT]):
-        allowed(person_of(request), Role.admin)
+        allowed(person_of(request), Role.reader)
     counted: Metrics = request.app.state.metrics
     return Response(counted.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 

@@ -20,7 +20,7 @@ from cual.serve.rules.workspace import Workspace
 from cual.serve.web.api import answers, features, raw
 from cual.serve.web.api.answers import Rows
 from cual.serve.web.api.bodies import SAMPLES
-from cual.serve.web.api.common import LARGEST_ID, Id, Reader, problems
+from cual.serve.web.api.common import LARGEST_ID, Caller, Id, problems
 from cual.serve.web.api.encoded import Features, encoded
 from cual.serve.web.predictions.encoding import Encodings
 from cual.serve.web.predictions.outcomes import UNSURE_BELOW, Judgements, Novelties, Predictions, Verdict
@@ -175,7 +175,7 @@ def _originals(samples: AnyArray | Features) -> Originals | None:
     return Originals(samples.sent.kind, [samples.sent.items[row] for row in samples.rows])
 
 
-async def _asking(request: Request, person: Reader, id: Id, version: Version = None) -> Asking:
+async def _asking(request: Request, person: Caller, id: Id, version: Version = None) -> Asking:
     state = request.app.state  # not as dependencies: each takes FastAPI longer than a prediction takes us
     return Asking(
         request,

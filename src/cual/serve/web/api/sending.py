@@ -71,7 +71,11 @@ async def sent(
 
 
 def listed(value: Any) -> Any:
-    """A list as a form sends it: in JSON."""
+    """A list as a form sends it: in JSON.
+
+    >>> listed('["colour", "size"]'), listed(["colour"])
+    (['colour', 'size'], ['colour'])
+    """
     if not isinstance(value, str) or not value:
         return value or None
     try:

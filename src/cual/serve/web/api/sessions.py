@@ -12,7 +12,7 @@ from cual.serve.rules.accounts import AT_MOST, Accounts
 from cual.serve.rules.records import Role
 from cual.serve.rules.secrets import Visitor, is_secret
 from cual.serve.rules.sentences import said
-from cual.serve.web.api.common import Body, Reader, problems
+from cual.serve.web.api.common import Body, Caller, problems
 from cual.serve.web.page.sign_in import sign_in_page
 from cual.serve.web.security.attempts import Attempts
 from cual.serve.web.security.middleware import CLIENT, too_many
@@ -65,7 +65,7 @@ def sign_in(request: Request, response: Response, given: SignIn) -> Me:
 
 
 @router.post("/api/sign-out", status_code=204, responses=problems())
-def sign_out(request: Request, response: Response, person: Reader) -> None:
+def sign_out(request: Request, response: Response, person: Caller) -> None:
     """End this session. A token in the Authorization header stays as it is."""
     accounts: Accounts = request.app.state.accounts
     session = session_of(request)
@@ -76,7 +76,7 @@ def sign_out(request: Request, response: Response, person: Reader) -> None:
 
 
 @router.get("/api/me", responses=problems())
-def me(request: Request, person: Reader) -> Me:
+def me(request: Request, person: Caller) -> Me:
     """Who is signed in, and the CSRF token that changes need."""
     return Me(person.id, person.name, person.role, csrf_of(request))
 

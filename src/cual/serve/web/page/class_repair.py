@@ -173,6 +173,11 @@ def _how(change: Row) -> str:
 
 
 def quoted(labels: Sequence[Label]) -> str:
+    """Names in quotation marks, one after the other.
+
+    >>> quoted(["cat", "owl"])
+    '“cat”, “owl”'
+    """
     return ", ".join(f"“{label}”" for label in labels)
 
 

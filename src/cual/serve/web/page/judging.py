@@ -172,7 +172,11 @@ class Judging:
 
 
 def mark_of(row: dict[str, Any]) -> str:
-    """What was said of it, in words; nothing where nobody has looked."""
+    """What was said of it, in words; nothing where nobody has looked.
+
+    >>> mark_of({"verdict": "reject", "instead": "fox"}), mark_of({"verdict": None, "instead": None})
+    ('✗ rejected, noted: fox', '')
+    """
     instead = row["instead"]
     if row["verdict"] == "correct":
         return tr("✓ {label} instead", label=instead)

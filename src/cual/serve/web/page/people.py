@@ -18,6 +18,7 @@ from cual.serve.web.page.viewer import Viewer, asked, tried
 from cual.serve.web.page.words import day
 
 _MAY = {
+    Role.sender: said("sender: a program that has samples judged and sends them"),
     Role.reader: said("reader: sees everything"),
     Role.annotator: said("annotator: also answers and reviews"),
     Role.admin: said("administrator: also starts adaptations, invites people, rolls back"),
@@ -74,7 +75,7 @@ class People:
                     El("span", tr("program"), "badge", title=tr("Never got a sign-in address, only API tokens"))
             El("td", day(person.created_at))
             with El("td"), El("div", classes="line"):
-                if person.active and not person.program:
+                if person.active and not person.program and person.role != Role.sender:
                     button(
                         tr("Sign-in address"), aria_label=tr("New sign-in address for {name}", name=person.name)
                     ).on("click", lambda: self._token(person, "sign-in"))
@@ -113,7 +114,7 @@ class People:
         if person is not None:
             self._name.value = ""
             await self.draw()
-            await self._token(person, "sign-in")
+            await self._token(person, "api" if person.role == Role.sender else "sign-in")
 
     async def _token(self, person: PersonRecord, kind: TokenKind) -> None:
         await show_new_token(self._viewer, person, kind)

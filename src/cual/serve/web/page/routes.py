@@ -10,7 +10,7 @@ from starlette.requests import Request
 from cual.errors import CualError, NotAllowed, NotFound
 from cual.serve.web.page.elements import El, link
 from cual.serve.web.page.texts import tr
-from cual.serve.web.page.viewer import Viewer
+from cual.serve.web.page.viewer import theme_of
 
 P = ParamSpec("P")
 Page = Callable[Concatenate[Request, P], Awaitable[None]]
@@ -28,7 +28,7 @@ def page(path: str) -> Callable[[Page[P]], Page[P]]:
                     raise NotFound("there is nothing with such a number")
                 await build(request, *args, **kwargs)
             except CualError as error:
-                sorry(error, Viewer.of(request).theme)
+                sorry(error, theme_of(request))
 
         return built
 

@@ -37,9 +37,8 @@ class Viewer:
 
     @classmethod
     def of(cls, request: Request) -> "Viewer":
-        person = person_of(request)
-        if person is None:  # the gate in front of the page lets nobody through without a session
-            raise NotAllowed("sign in first")
+        # the gate in front of the page lets through whoever is signed in or has a token, a sender's too
+        person = allowed(person_of(request), Role.reader)
         state = request.scope[STATE]
         return cls(request, state.workspace, state.accounts, state.settings, person)
 
@@ -49,8 +48,7 @@ class Viewer:
 
     @property
     def theme(self) -> bool | None:
-        """Dark, light, or None for what the system says."""
-        return {"dark": True, "light": False}.get(self.request.cookies.get("cual_theme", ""))
+        return theme_of(self.request)
 
     def may(self, role: Role) -> bool:
         return self.person.role.may(role)
@@ -61,6 +59,11 @@ class Viewer:
         if not record.active:
             raise NotAllowed(f"{record.name} is locked out")
         return allowed(Person(record.id, record.name, record.role), role)
+
+
+def theme_of(request: Request) -> bool | None:
+    """Dark (True), light (False), or None for what the system says."""
+    return {"dark": True, "light": False}.get(request.cookies.get("cual_theme", ""))
 
 
 async def asked(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

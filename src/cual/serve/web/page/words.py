@@ -25,6 +25,7 @@ ZONES: Mapping[str, Sentence] = {
 }
 """How a sample lies to the line between what is known and what is new."""
 ROLES: Mapping[str, Sentence] = {
+    "sender": said("sender"),
     "reader": said("reader"),
     "annotator": said("annotator"),
     "admin": said("administrator"),
@@ -32,7 +33,11 @@ ROLES: Mapping[str, Sentence] = {
 
 
 def day(at: datetime) -> str:
-    """In UTC, as the rest of the service."""
+    """In UTC, as the rest of the service.
+
+    >>> day(datetime(2026, 3, 1, 23, 30))
+    '2026-03-01 23:30'
+    """
     return at.strftime("%Y-%m-%d %H:%M")
 
 

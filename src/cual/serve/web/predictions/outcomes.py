@@ -41,7 +41,13 @@ class Novelties:
 
 @dataclass(frozen=True)
 class Judgements:
-    """The class of each sample, and whether it is one of those that are known at all."""
+    """The class of each sample, and whether it is one of those that are known at all.
+
+    >>> rows = [[0, 0.99, 0.97, 0.1], [1, 0.6, 0.4, 0.2], [1, 0.9, 0.9, 7.0]]
+    >>> said = Judgements(3, ["cat", "dog"], np.array(rows), True, threshold=1.0, false_alarms=None)
+    >>> list(zip(said.labels(slice(None)), said.verdicts(slice(None))))
+    [('cat', 'known'), ('dog', 'unsure'), ('dog', 'unlike anything known')]
+    """
 
     version: int
     classes: list[Label]

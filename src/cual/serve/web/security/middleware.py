@@ -36,7 +36,11 @@ _CHECK_SOCKET_EVERY = 5.0
 
 
 def cookie_names(workspace_id: str) -> tuple[str, str]:
-    """Of the session and of the CSRF token; cookies do not tell ports apart, so each workspace has its own."""
+    """Of the session and of the CSRF token; cookies do not tell ports apart, so each workspace has its own.
+
+    >>> cookie_names("a1b2")
+    ('cual_session_a1b2', 'cual_csrf_a1b2')
+    """
     return f"cual_session_{workspace_id[:8]}", f"cual_csrf_{workspace_id[:8]}"
 
 

@@ -31,6 +31,19 @@ def csrf_of(request: HTTPConnection) -> str:
     return "" if visitor is None or visitor.csrf is None else visitor.csrf
 
 
+def sending(person: Person | None) -> Person:
+    """The person, or a `NotAllowed` error where samples are not taken from the role.
+
+    >>> sending(Person(1, "Ada", Role.annotator))
+    Traceback (most recent call last):
+    cual.errors.NotAllowed: this needs the role sender or admin; Ada has the role annotator
+    """
+    person = allowed(person, Role.sender)
+    if not person.role.sends:
+        raise NotAllowed(f"this needs the role sender or admin; {person.name} has the role {person.role}")
+    return person
+
+
 def allowed(person: Person | None, role: Role) -> Person:
     """The person, or a `NotAllowed` error where the role does not reach.
 
