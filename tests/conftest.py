@@ -12,6 +12,9 @@ from worlds import World, make_world
 
 os.environ["COLUMNS"] = "200"  # of the consoles, which are made when the command line is imported
 torch.set_num_threads(1)  # beside other jobs, two threads wait for each other most of the time
+if not torch.cuda.is_available():
+    # kernels run in Triton's interpreter, if that is known before anybody imports Triton: encoders do
+    os.environ["TRITON_INTERPRET"] = "1"
 
 
 def pytest_configure() -> None:

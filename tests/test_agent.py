@@ -13,10 +13,14 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from cual import Adaptation, Agent, storage
-from cual.errors import BadOption, DamagedFile, ForeignFile, NewerFormat
+from cual.data.labels import ClassNames
+from cual.data.pool import Pool
+from cual.errors import BadOption, DamagedFile, ForeignFile, NewerFormat, TooFewSamples
 from cual.graph import Graph
+from cual.heads import Samples
 from cual.learned import marks_of
 from cual.learners import Accepted
+from cual.loop.timing import Timings
 from worlds import SMALL, World, file_bytes, without_sums
 
 
@@ -250,6 +254,71 @@ def test_only_a_head_that_keeps_what_it_learned_yields(world: World):
     names = ("n_classes", "logits", "learn", "counts", "whiten", "whitened_means", "shrunk")
     whitens = SimpleNamespace(**{name: getattr(able, name) for name in names})
     assert replace(world.agent(), head=whitens)._yielding(kept, 2) is None
+
+
+def consolidated(agent: Agent, pool: Pool, accepted: Accepted) -> Agent:
+    """The next version, which knows a third class."""
+    names = ClassNames((*agent.names.names, "owl"))
+    return agent.consolidated(pool, accepted, names, np.empty(0, np.int64), {}, Timings(agent.device))
+
+
+def test_the_next_version_holds_what_was_accepted_and_who_said_it(world: World):
+    """Models of new classes and of those that are believed; memory prefers answers; held-out labels say who."""
+    agent, pool = world.agent(buffer=12), Pool(world.pool)
+    n = len(pool)
+    human = np.arange(n) % 3 == 0
+    given = Accepted(np.arange(n), np.where(human, 2, np.arange(n) % 2 * 2), human.astype(np.int64))
+    after = consolidated(agent, pool, given)
+    X = {tuple(x): place for place, x in enumerate(pool.take(np.arange(n)).tolist())}
+
+    added = slice(len(agent.validation), None)
+    held_out = [X[tuple(x)] for x in after.validation.X[added].tolist()]
+    assert held_out
+    assert after.verified_mask[added].tolist() == human[held_out].tolist()
+    assert after.validation.y[added].tolist() == given.classes[held_out].tolist()
+
+    kept = np.setdiff1d(np.arange(n), held_out)
+    for c in range(3):
+        if c == 1:  # nothing is believed of it
+            assert torch.equal(after.models[c].mean, agent.models[c].mean)
+            continue
+        known = agent.replay.X[agent.replay.y == c].float()
+        of_it = torch.cat([known, pool.take(kept[given.classes[kept] == c])])
+        torch.testing.assert_close(after.models[c].mean, of_it.mean(dim=0), rtol=1e-4, atol=1e-4)
+
+    owls = after.replay.X[after.replay.y == 2].float()
+    assert len(owls) == 4
+    assert all(human[X[tuple(x)]] for x in owls.tolist())
+    assert after.learned.human[len(agent.learned) :].tolist() == human[kept].tolist()
+
+
+@pytest.mark.parametrize("held_out", [1, 2])
+def test_t_inner_needs_two_validation_samples(world: World, held_out: int):
+    agent = world.agent()
+    few = replace(
+        agent,
+        validation=Samples(agent.validation.X[:held_out], agent.validation.y[:held_out]),
+        verified=agent.verified_mask[:held_out],
+    )
+    if held_out < 2:
+        with pytest.raises(TooFewSamples, match="holds 1 validation samples"):
+            few.adapt(world.pool, 4)
+    else:
+        assert few.adapt(world.pool, 4).budget == 4
+
+
+def test_probabilities_of_a_trained_head_are_its_softmax(world: World):
+    agent = world.agent()
+    logits = agent.head.logits(torch.from_numpy(world.pool).float())
+    np.testing.assert_allclose(
+        agent.predict_proba(world.pool), logits.softmax(dim=1).numpy(), rtol=1e-5, atol=1e-7
+    )
+
+
+def test_a_rate_of_false_alarms_is_a_share(world: World):
+    for rate in (-0.1, 1.1):
+        with pytest.raises(BadOption, match="false_alarms"):
+            world.agent().threshold_at(rate)
 
 
 def test_another_seed_gives_another_agent(world: World):

@@ -1,7 +1,9 @@
 """Benchmarks are measured, never asserted; but they cannot rot unseen: they import, and their options exist."""
 
 import importlib.util
+import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -19,6 +21,8 @@ FOLDER = Path(__file__).parents[1] / "benchmarks"
 @pytest.fixture
 def benchmark_module(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(FOLDER)  # one may import another
+    # what one registers for its runs is nobody else's method
+    monkeypatch.setattr(methods, "_members", dict(methods._members))  # pyright: ignore[reportPrivateUsage]
 
     def load(name: str) -> ModuleType:
         spec = importlib.util.spec_from_file_location(f"benchmarks_{name}", FOLDER / f"{name}.py")
@@ -120,3 +124,51 @@ def test_a_table_of_drift_has_the_worst_gain_of_all_streams(benchmark_module: An
     assert cells["after"] == "62.5 ± 10.6", "mean and deviation over seeds, of means over choices"
     assert (cells["worst gain over frozen"], cells["over before"]) == ("-10.0", "-5.0")
     assert (cells["AUROC first"], cells["last"]) == ("50.0 ± 0.0", "–")
+
+
+def test_the_papers_tables_are_run_with_its_methods_and_cells(benchmark_module: Any, tmp_path: Path) -> None:
+    module = benchmark_module("paper_tables")
+    rng = np.random.default_rng(0)
+    for name in module.SHARED:
+        X, y = rng.standard_normal((40, 2048)).astype(np.float16), np.repeat(np.arange(4), 10)
+        np.savez(tmp_path / f"{name}.npz", X=X, y=y)
+    named = {
+        name: setting
+        for part in module.SETTINGS.values()
+        for name, setting in part(tmp_path, tmp_path / "made").items()
+    }
+    assert {setting.increment for name, setting in named.items() if "increments" in name} == {1, 3, 5, 7}
+    assert all(Path(setting.features).exists() for setting in named.values())
+    narrow = named["vit-eurosat-r50"]
+    assert set(module.TABLE1) < set(narrow.methods)
+    with np.load(tmp_path / "eurosat-r50.npz") as wide, np.load(narrow.features) as few:
+        assert few["X"].shape == (40, 384)
+        assert np.array_equal(few["y"], wide["y"])
+        lengths = np.linalg.norm(few["X"].astype(float), axis=1) / np.linalg.norm(
+            wide["X"].astype(float), axis=1
+        )
+    assert np.allclose(lengths, 1, atol=0.15)  # a projection of Gaussians keeps lengths
+    both = {*named["readings-eurosat-r50"].methods, *named["rest-eurosat-r50"].methods}
+    assert both == {*methods}
+
+
+def test_the_papers_tables_are_printed_with_both_averages(
+    benchmark_module: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = benchmark_module("paper_tables")
+    named = {
+        name: replace(setting, methods=("cual",), seeds=(0, 1))
+        for name, setting in module.increments(tmp_path, tmp_path).items()
+    }
+    for name, setting in named.items():
+        (tmp_path / name).mkdir()
+        row = {"dataset": setting.dataset, "method": "cual", "seconds": 1.0, **setting.varied()}
+        before = {"per_class_before": {"a": 1.0}}
+        rows = [{**row, "seed": s, "task": 1, "accuracy": 0.5 + s / 10, **before} for s in (0, 1)]
+        lines = "".join(json.dumps(one) + "\n" for one in rows)
+        (tmp_path / name / "results.jsonl").write_text(lines, encoding="utf-8")
+    module.print_tables(named, tmp_path)
+    printed = capsys.readouterr().out
+    assert "| method | +1 | +3 | +5 | +7 |" in printed
+    assert "| cual | 55.0 ± 7.1 |" in printed
+    assert "| cual | 77.5 ± 3.5 |" in printed

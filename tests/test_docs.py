@@ -1,5 +1,6 @@
 """The documentation cannot rot: its example runs, its page names every component, its links lead somewhere."""
 
+import importlib
 import json
 import re
 import subprocess
@@ -23,6 +24,13 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 CUAL_PLUS = (ROOT / "docs" / "cual-plus.md").read_text(encoding="utf-8")
 FIELDS = [f.name for f in fields(Method) if f.name not in ("name", "summary")]
 REGISTRIES: dict[str, Registry[Any]] = {**AXES, "learner.uncertainty": uncertainties, "methods": methods}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def bridges() -> None:
+    """Parts that are registered only when their bridge is imported, as a run of all tests does somewhere."""
+    for name in ("skactiveml", "small_text"):
+        importlib.import_module(f"cual.bridges.{name}")
 
 
 def test_the_readme_example_runs_in_fifteen_lines(capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,9 +97,13 @@ def test_the_contributing_page_has_a_row_for_every_axis() -> None:
         "README.md",
         "CONTRIBUTING.md",
         "CHANGELOG.md",
+        "docs/commands.md",
         "docs/components.md",
         "docs/cual-plus.md",
+        "docs/errors.md",
+        "docs/http.md",
         "docs/models.md",
+        "docs/python.md",
         "docs/ray.md",
     ],
 )

@@ -223,3 +223,42 @@ def test_workers_of_a_cluster_import_the_same_modules(desk: Path) -> None:
             command, cwd=desk, env=environment, capture_output=True, text=True, check=False
         )
         assert process.returncode == 0, process.stderr
+
+
+@pytest.mark.attacks
+def test_a_method_of_an_installed_package_stands_on_the_leaderboard_with_its_version(
+    desk: Path, tmp_path: Path, world: World
+) -> None:
+    """A package as others write it: built and installed by pip, its method run by the bench and by its name."""
+    source, site = tmp_path / "source", tmp_path / "site"
+    (source / "their_parts").mkdir(parents=True)
+    (source / "their_parts" / "__init__.py").write_text(example("A strategy") + METHOD, encoding="utf-8")
+    (source / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
+        '[project]\nname = "their-parts"\nversion = "3.1"\n'
+        '[project.entry-points."cual.parts"]\ntheirs = "their_parts"\n'
+    )
+    pip = ("install", "--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--target", site, source)
+    subprocess.run([sys.executable, "-m", "pip", *map(str, pip)], check=True, capture_output=True, timeout=120)
+    labels = np.array([*world.y, *world.truth.values()])
+    np.savez(desk / "all.npz", X=np.concatenate([world.X, world.pool]), y=labels)
+    quick = ("--option", "head.epochs=2", "--first", 2, "--budget", "0.2", "--seeds", "0,1,2")
+    run = ("bench", "run", "--features", "all.npz", "--methods", "cual,mine", *quick, "--out", "results")
+    done_in(desk, *run, path=site)
+    told = json.loads((desk / "results" / "run.json").read_text())["methods"]
+    assert told["mine"]["packages"] == {"their-parts": "3.1", "cual": cual.__version__}
+    assert told["mine"]["options"]["then"] == {"name": "bottom", "spare": 0}
+    assert told["cual"]["packages"] == {"cual": cual.__version__}
+    done_in(desk, "bench", "leaderboard", "results", "-o", "board")  # which needs the package no more
+    page = (desk / "board" / "leaderboard.md").read_text(encoding="utf-8")
+    (line,) = [line for line in page.splitlines() if ". mine " in line]
+    assert f"their-parts 3.1, cual {cual.__version__}" in line
+    assert "head.epochs=2" in line
+
+    newer = (
+        (site / "their_parts-3.1.dist-info" / "METADATA").read_text().replace("Version: 3.1", "Version: 3.2")
+    )
+    (site / "their_parts-3.1.dist-info" / "METADATA").write_text(newer)
+    refused = cual_in(desk, *run, path=site)
+    assert refused.returncode == 2
+    assert "package of mine is {'their-parts': '3.1'} there, {'their-parts': '3.2'} here" in refused.stderr

@@ -13,6 +13,7 @@ from PIL import Image
 from cual.data.files import read
 from cual.data.folder import FeaturesWriter
 from cual.datasets import datasets
+from cual.methods import methods
 
 pytestmark = pytest.mark.more
 
@@ -29,6 +30,16 @@ def test_every_file_of_ours_that_a_page_names_has_a_recipe() -> None:
     listed = set(re.findall(r"^\| `([\w.-]+)` \|", SECTION, flags=re.MULTILINE))
     assert named
     assert named <= listed
+
+
+def test_every_method_has_figures_on_the_page_or_is_said_to_have_none() -> None:
+    rows = set(re.findall(r"^\| (?:\*\*)?([a-z][a-z0-9-]+)(?:\*\*)? \|", RESULTS, flags=re.MULTILINE))
+    unmeasured = set(re.findall(r"`([a-z0-9-]+)` has not been measured", RESULTS))
+    assert {*methods} == {name for name in {*rows, *unmeasured} if name in methods}
+    assert not rows & unmeasured
+    assert {name for name in rows if name.startswith(("cual", "al-", "er-", "pseudo-", "only-", "oracle"))} <= {
+        *methods
+    }
 
 
 def test_the_script_makes_the_files_that_the_presets_want() -> None:

@@ -14,7 +14,7 @@ PAGE = (TESTS.parent / "docs" / "security.md").read_text(encoding="utf-8")
 NAMED = sorted(set(re.findall(r"((?:[a-z_0-9]+/)*test_\w+\.py)::(test_\w+)", PAGE)))
 ABUSE = ("serve/test_security.py", "serve/test_connections.py", "encoders/test_trust.py")
 """Files of which every test is an attempt."""
-COLUMNS = ("anybody", "reader", "annotator", "admin")
+COLUMNS = ("anybody", "sender", "reader", "annotator", "admin")
 
 
 @cache

@@ -1,6 +1,5 @@
 """The supply chain: the lock holds what pyproject asks for, make uses it or says why not, audits are honest."""
 
-import importlib.util
 import json
 import os
 import re
@@ -11,7 +10,6 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from packaging.requirements import Requirement
@@ -20,22 +18,13 @@ from packaging.version import Version
 
 from cual.encoders.efficientnet import PACKAGE
 from cual.encoders.hugging_face import MINILM_PACKAGE
+from tools_of import tool
 
 pytestmark = pytest.mark.more
 
 ROOT = Path(__file__).parents[1]
 LOCKS = sorted((ROOT / "locks").glob("*.txt"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-
-
-def tool(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"tools_{name}", ROOT / "tools" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 lock, audit = tool("lock"), tool("audit")

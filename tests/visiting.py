@@ -27,6 +27,7 @@ class Site:
     app: FastAPI
     url: str = URL
     tokens: dict[str, str] = field(default_factory=dict)
+    program: Person | None = None
 
     @property
     def accounts(self) -> Accounts:
@@ -34,7 +35,11 @@ class Site:
 
     @property
     def people(self) -> dict[Role, Person]:
-        return {p.role: p for p in (self.service.ann, self.service.bob, self.service.eve)}
+        if self.program is None:
+            name = f"camera of {self.service.agent}"
+            known = self.accounts.called(name) or self.accounts.add_person(name, Role.sender, by=OPERATOR)
+            self.program = Person(known.id, known.name, known.role)
+        return {p.role: p for p in (self.program, self.service.ann, self.service.bob, self.service.eve)}
 
     def visitor(self, client: str = "127.0.0.1", **headers: str) -> TestClient:
         """Somebody without credentials."""

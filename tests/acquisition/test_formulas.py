@@ -8,7 +8,7 @@ import pytest
 from cual.acquisition import PoolView, acquisitions
 from cual.acquisition.base import Holdings, highest
 from cual.acquisition.classifier import closeness, entropy
-from cual.pseudo_labels import LikelierThanNot, MostCertain, MostNovel
+from cual.pseudo_labels import LikelierThanNot, MostCertain, MostCertainOfAll, MostNovel
 
 RNG = np.random.default_rng(0)
 P = RNG.dirichlet(np.ones(5) * 0.3, 50).astype(np.float32)
@@ -169,3 +169,13 @@ def test_what_is_most_certain_is_doubted_by_how_near_its_uncertainty_comes_to_t_
     assert MostCertain().doubts(view).tolist() == [0, 0.25, 0.75, 1, 1]
     nothing = PoolView(scores=np.array([0.0]), threshold=0.0)
     assert MostCertain().doubts(nothing).tolist() == [1]  # nobody can tell
+
+
+def test_the_most_certain_of_all_are_the_least_uncertain_whatever_they_are_taken_for():
+    rng = np.random.default_rng(5)
+    scores, classes = rng.random(40).astype(np.float32), rng.integers(-1, 4, 40)
+    view = PoolView(scores=scores, threshold=0.5, classes=classes, n_old=2)
+    order = sorted((i for i in range(40) if classes[i] >= 0), key=lambda i: float(scores[i]))
+    assert sorted(MostCertainOfAll(0.3).choose(view).tolist()) == sorted(order[: -(-len(order) * 3 // 10)])
+    assert {0, 1} & set(classes[MostCertainOfAll(0.3).choose(view)].tolist())
+    assert MostCertainOfAll(0.0).choose(view).tolist() == []

@@ -33,6 +33,7 @@ from cual.serve.jobs import repairing
 from cual.serve.jobs.worker import Worker
 from cual.serve.operations.supervisor import listen
 from cual.serve.rules.records import Role
+from cual.serve.web.security.middleware import no_database
 from running import until
 from serving import Service
 from visiting import Site, site
@@ -287,6 +288,21 @@ def test_a_service_that_stays_away_is_an_error(here: Site) -> None:
         client.agents()
 
 
+def test_what_must_not_be_done_twice_is_unavailable_while_the_database_is_away(here: Site) -> None:
+    """Nobody sends it again by themselves; the error says that later it may be done."""
+
+    async def without_database(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await no_database()(scope, receive, send)
+
+    with (
+        served(without_database, listen("127.0.0.1", None)) as address,
+        Client(address, here.token(Role.admin), patience=60) as client,
+        pytest.raises(Unavailable, match="the database does not answer"),
+    ):
+        client.start(1, 1, 8)
+
+
 class Flaky:
     """A proxy that takes a request, and breaks the connection before or after it was done, now and then."""
 
@@ -393,7 +409,7 @@ def test_agents_and_pools_come_and_go_from_afar(admin: Client, tmp_path: Path) -
     digits = admin.make_example()
     assert digits.classes == ("0", "1", "2", "3", "4")
     new = next(p for p in admin.pools() if p.name == "New digits")
-    until(lambda: admin.pool(new).state == "ready")
+    assert new.state == "ready", "the pool is waited for as well"
     assert admin.picture(new, 0)[:4] == b"RIFF"
 
 

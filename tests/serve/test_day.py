@@ -224,13 +224,16 @@ def spend_the_day(world: World, log: Path, requests: int, kills: int) -> None:
             alerts = the_requests(world, served, receiver, streams, kills)
             for stream in streams:
                 assert stream.noon_at is not None
-                assert stream.noon_at < datetime.fromisoformat(alerts[stream.agent]["at"]), "a quiet morning"
+                noon = stream.noon_at.replace(microsecond=0)  # an event says whole seconds
+                assert noon <= datetime.fromisoformat(alerts[stream.agent]["at"]), "a quiet morning"
+                assert alerts[stream.agent]["late"] > 0
                 assert alerts[stream.agent]["late"] <= WITHIN
                 kept_once(client, stream)
                 asked, right = learned(client, served, stream, receiver)
                 late = alerts[stream.agent]["late"]
                 print(
-                    f"{stream.new}: alert after {late} of them, {asked} questions, {right:.0%} right afterwards"
+                    f"{stream.new}: alert after {late} of them ({alerts[stream.agent]['data']}), "
+                    f"{asked} questions, {right:.0%} right afterwards"
                 )
     except Exception:
         print(log.read_text()[-5000:])

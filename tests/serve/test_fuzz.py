@@ -27,7 +27,7 @@ from worlds import make_world
 pytestmark = pytest.mark.more
 
 FEW, MANY = 20, 500
-ROLES = [None, Role.reader, Role.annotator, Role.admin]
+ROLES = [None, *Role]
 QUIET = {"deadline": None, "database": None, "suppress_health_check": list(HealthCheck)}
 
 
@@ -46,6 +46,11 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 def visitor(here: Site, role: Role | None) -> TestClient:
     return here.visitor() if role is None else here.bearer(role)
+
+
+def guest(here: Site, role: Role | None) -> TestClient:
+    """Somebody in a browser, where the role can sign in."""
+    return visitor(here, role) if role in (None, Role.sender) else here.browser(role)
 
 
 def tried(test: Callable[..., None], examples: int) -> None:
@@ -152,7 +157,7 @@ value |= st.sampled_from(
 @pytest.mark.attacks  # pages that say 404 take their time
 @amounts
 def test_headers(here: Site, role: Role | None, examples: int) -> None:
-    client = here.visitor() if role is None else here.browser(role)
+    client = guest(here, role)
     paths = [
         "/",
         "/sign-in",
@@ -197,14 +202,16 @@ message = (
 
 @amounts
 def test_websocket_events(here: Site, role: Role | None, examples: int) -> None:
-    client = here.visitor(Origin=here.origin) if role is None else here.browser(role)
+    signed_in = role not in (None, Role.sender)
+    client = guest(here, role)
+    client.headers["Origin"] = here.origin
     url = "ws://127.0.0.1:8765/_nicegui_ws/socket.io/?EIO=4&transport=websocket"
 
     @given(st.lists(message | st.binary(max_size=40), max_size=6))
     def test(messages: list[str | bytes]) -> None:
         refused = (WebSocketDisconnect, WebSocketDenialResponse, RuntimeError)
         with suppress(*refused), client.websocket_connect(url) as socket:
-            assert role is not None, "a stranger is connected"
+            assert signed_in, "whoever has no session is connected"
             socket.send_text("40")
             for part in messages:
                 (socket.send_bytes if isinstance(part, bytes) else socket.send_text)(part)  # type: ignore[operator]
@@ -215,6 +222,12 @@ def test_websocket_events(here: Site, role: Role | None, examples: int) -> None:
 
 
 # -- what readers are told -------------------------------------------------------------------------------------
+
+
+def test_a_page_says_that_it_is_not_for_programs(here: Site) -> None:
+    answer = here.bearer(Role.sender).get("/")
+    assert answer.status_code == 403
+    assert "needs the role reader" in answer.text
 
 
 def test_what_failed_does_not_say_where_things_lie(here: Site) -> None:

@@ -24,17 +24,19 @@ from visiting import Site, site, stream
 from worlds import make_world
 
 # Who may call what. Written by hand: a route that is not here fails the test below.
-ANYBODY, READER, ANNOTATOR, ADMIN = "anybody", Role.reader, Role.annotator, Role.admin
+ANYBODY, SENDER, READER, ANNOTATOR, ADMIN = "anybody", *Role
+SENDING = ("POST", "/api/agents/{id}/send")
+"""The one thing that a role may do and some of those after it may not."""
 ROLES: dict[tuple[str, str], str] = {
     ("POST", "/api/sign-in"): ANYBODY,
     ("GET", "/health"): ANYBODY,
     ("GET", "/live"): ANYBODY,
-    ("GET", "/metrics"): ADMIN,
+    ("GET", "/metrics"): READER,
     ("GET", "/api/storage"): ADMIN,
     ("PUT", "/api/storage/retention"): ADMIN,
     ("POST", "/api/storage/clean"): ADMIN,
-    ("POST", "/api/sign-out"): READER,
-    ("GET", "/api/me"): READER,
+    ("POST", "/api/sign-out"): SENDER,
+    ("GET", "/api/me"): SENDER,
     ("GET", "/api/audit"): ADMIN,
     ("GET", "/api/audit.csv"): ADMIN,
     ("GET", "/api/people"): ADMIN,
@@ -49,7 +51,7 @@ ROLES: dict[tuple[str, str], str] = {
     ("POST", "/api/agents"): ADMIN,
     ("POST", "/api/agents/from-data"): ADMIN,
     ("POST", "/api/agents/example"): ADMIN,
-    ("GET", "/api/agents/{id}"): READER,
+    ("GET", "/api/agents/{id}"): SENDER,
     ("PATCH", "/api/agents/{id}"): ADMIN,
     ("DELETE", "/api/agents/{id}"): ADMIN,
     ("GET", "/api/agents/{id}/dependents"): READER,
@@ -89,13 +91,13 @@ ROLES: dict[tuple[str, str], str] = {
     ("POST", "/api/agents/{id}/webhooks"): ADMIN,
     ("PATCH", "/api/agents/{id}/webhooks/{webhook}"): ADMIN,
     ("DELETE", "/api/agents/{id}/webhooks/{webhook}"): ADMIN,
-    ("POST", "/api/agents/{id}/predict"): READER,
-    ("POST", "/api/agents/{id}/send"): ADMIN,
+    ("POST", "/api/agents/{id}/predict"): SENDER,
+    SENDING: SENDER,
     ("GET", "/api/agents/{id}/inbox"): READER,
     ("PATCH", "/api/agents/{id}/inbox"): ADMIN,
     ("POST", "/api/agents/{id}/inbox/close"): ADMIN,
-    ("POST", "/api/agents/{id}/probabilities"): READER,
-    ("POST", "/api/agents/{id}/novelty"): READER,
+    ("POST", "/api/agents/{id}/probabilities"): SENDER,
+    ("POST", "/api/agents/{id}/novelty"): SENDER,
     ("GET", "/api/pools"): READER,
     ("POST", "/api/pools"): ADMIN,
     ("GET", "/api/pools/{id}"): READER,
@@ -266,10 +268,12 @@ def test_nobody_comes_in_without_credentials(here: Site, method: str, path: str)
 
 @pytest.mark.parametrize(("method", "path"), sorted(ROLES))
 def test_every_route_asks_for_its_role(here: Site, method: str, path: str) -> None:
-    order = [Role.reader, Role.annotator, Role.admin]
+    order = [SENDER, READER, ANNOTATOR, ADMIN]
     needed = ROLES[method, path]
     for role in order:
         allowed = needed == ANYBODY or order.index(role) >= order.index(Role(needed))
+        if (method, path) == SENDING:
+            allowed = role in (SENDER, ADMIN)
         token = {"Authorization": f"Bearer {here.token(role)}"}
         answer = ask(here.visitor("192.0.2.7"), method, path, headers=token)
         if allowed:
@@ -288,6 +292,37 @@ def test_nobody_raises_their_own_role(here: Site) -> None:
         admin = here.people[Role.admin].id
         assert client.post(f"/api/people/{admin}/tokens", json={}).status_code == 403
         assert client.get("/api/me").json()["role"] == role
+
+
+def test_a_sender_cannot_sign_in(here: Site) -> None:
+    """Neither by an address, nor by one that it was given before, nor with a session that it had."""
+    admin, name = here.bearer(), "once a person"
+    person = admin.post("/api/people", json={"name": name, "role": "reader"}).json()["id"]
+    address = f"/api/people/{person}/tokens"
+    browser = here.visitor(Origin=here.origin)
+    first = admin.post(address, json={"kind": "sign-in"}).json()["token"]
+    assert browser.post("/api/sign-in", json={"token": first}).status_code == 200
+    unused = admin.post(address, json={"kind": "sign-in"}).json()["token"]
+    assert browser.get("/api/me").status_code == 200
+    assert admin.patch(f"/api/people/{person}", json={"role": "sender"}).status_code == 200
+    assert browser.get("/api/me").status_code == 401
+    assert here.visitor().post("/api/sign-in", json={"token": unused}).status_code == 403
+    refused = admin.post(address, json={"kind": "sign-in"})
+    assert refused.status_code == 409
+    assert "API token" in refused.json()["detail"]
+    assert admin.post(address, json={"kind": "api"}).status_code == 201
+
+
+def test_a_sender_sends_and_sees_nothing(here: Site) -> None:
+    sender, agent = here.bearer(SENDER), here.service.agent
+    rows = here.service.world.pool[:2].tolist()
+    assert sender.post(f"/api/agents/{agent}/predict", json={"features": rows}).status_code == 200
+    kept = sender.post(f"/api/agents/{agent}/send", json={"features": rows})
+    assert kept.status_code == 200
+    assert len(kept.json()["kept"]) == 2
+    for path in ("/api/agents", f"/api/agents/{agent}/inbox", "/api/people", "/api/pools"):
+        assert sender.get(path).status_code == 403, path
+    assert here.bearer(ANNOTATOR).post(f"/api/agents/{agent}/send", json={"features": rows}).status_code == 403
 
 
 def test_a_person_cannot_answer_as_another(here: Site) -> None:
@@ -952,13 +987,14 @@ def test_a_request_cannot_write_lines_of_its_own_into_the_log(
         assert "\n" not in formatter.format(record)
 
 
-def test_metrics_are_for_this_machine_and_for_administrators(here: Site, service: Service) -> None:
+def test_metrics_are_for_this_machine_and_for_readers(here: Site, service: Service) -> None:
     assert here.visitor().get("/metrics").status_code == 200
     assert here.visitor("192.0.2.7").get("/metrics").status_code == 403
     assert here.bearer(Role.annotator).get("/metrics").status_code == 200
     with site(service, proxy="https://label.example.org", url="https://label.example.org") as held:
         assert held.visitor().get("/metrics").status_code == 403
-        assert held.bearer(Role.admin).get("/metrics").status_code == 200
+        assert held.bearer(Role.reader).get("/metrics").status_code == 200
+        assert held.bearer(Role.sender).get("/metrics").status_code == 403
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "::", "label.example.org"])

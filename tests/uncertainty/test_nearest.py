@@ -1,11 +1,13 @@
 """The nearest of many classes by bounds, against measuring every distance."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import Tensor
 
 from cual.uncertainty import FRE, ClassSubspace, Mahalanobis, nearest_of
-from cual.uncertainty.nearest import MANY, NearestSubspace
+from cual.uncertainty.nearest import MANY, QUICK, SHARED, NearestSubspace
 
 
 def classes(
@@ -98,3 +100,30 @@ def test_few_classes_or_classes_that_fill_space_are_measured() -> None:
         assert torch.equal(nearest, every.argmin(dim=1))
     empty = nearest_of(FRE(), many)(X[:0])
     assert [len(part) for part in empty] == [0, 0]
+
+
+@pytest.mark.parametrize(("width", "free"), [(96, 96 // 2), (4 * SHARED, SHARED)])
+def test_bounds_pay_where_three_of_four_classes_leave_directions_free(width: int, free: int) -> None:
+    """As many as the first bound takes, of half of the features or of the shared directions."""
+
+    def model(k: int) -> ClassSubspace:
+        return SimpleNamespace(k=k, mean=torch.zeros(width))
+
+    narrow, wide = model(free - QUICK), model(free - QUICK + 1)
+    assert NearestSubspace.pays([narrow] * MANY)
+    assert not NearestSubspace.pays([wide] * MANY)
+    quarter = MANY // 4
+    assert NearestSubspace.pays([wide] * (quarter - 1) + [narrow] * (MANY - quarter + 1))
+    assert not NearestSubspace.pays([narrow] * (MANY - quarter) + [wide] * quarter)
+
+
+def test_rounding_is_taken_off_by_the_lengths_that_it_comes_from() -> None:
+    """Also of samples and classes that are far smaller or larger than 1."""
+    for scale in (1e-4, 1e4):
+        models, X = classes(80, 5, 64, 0.4)
+        small = [ClassSubspace.fit(scale * (model.mean + model.components), variance=0.9) for model in models]
+        find = NearestSubspace(small)
+        Z = (scale * X - find._centre) @ find._shared.T
+        seen = torch.linalg.vector_norm(torch.einsum("cpm,nm->ncp", find._quick, Z) - find._offsets, dim=2)
+        lengths = Z.norm(dim=1)[:, None] + find._means.norm(dim=1)
+        torch.testing.assert_close(find._first_bounds(Z), seen - 1e-4 * lengths, rtol=1e-3, atol=1e-6 * scale)

@@ -61,3 +61,13 @@ def test_zones_lie_around_t_inner():
             assert Zone(zone) is Zone.AMBIGUOUS
         else:
             assert Zone(zone) is (Zone.NOVEL if score > 4 else Zone.OLD)
+
+
+@pytest.mark.parametrize("other", [3.0, 4.0, 5.0])
+def test_a_threshold_compares_as_its_value_does(other):
+    threshold = Threshold(value=4.0, mean=2.0, std=1.0)
+    for right in (other, Threshold(other, 0.0, 0.0)):
+        assert (threshold < right) == (other > 4.0)
+        assert (threshold <= right) == (other >= 4.0)
+        assert (threshold > right) == (other < 4.0)
+        assert (threshold >= right) == (other <= 4.0)

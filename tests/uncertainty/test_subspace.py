@@ -3,7 +3,7 @@ import pytest
 import torch
 from sklearn.decomposition import PCA
 
-from cual.uncertainty import FRE, ClassSubspace
+from cual.uncertainty import FRE, KNN, ClassSubspace, warn_about
 from cual.uncertainty.subspace import _eigh
 
 SHAPES = [(40, 96), (95, 96), (96, 96), (400, 96), (60, 300)]
@@ -139,3 +139,21 @@ def test_scatters_are_descending_and_never_negative():
     scatters, vectors = _eigh(torch.diag(torch.tensor([1.0, -1e-9, 2.0, 0.0], dtype=torch.float64)))
     assert scatters.tolist() == [2, 1, 0, 0]
     assert vectors.abs()[:, :2].argmax(dim=0).tolist() == [2, 0]
+
+
+def test_a_subspace_that_is_all_of_space_is_warned_about(caplog):
+    rng = torch.Generator().manual_seed(0)
+    full = [ClassSubspace.fit(torch.randn(40, 3, generator=rng), variance=1.0) for _ in range(2)]
+    flat = ClassSubspace.fit(torch.tensor([[0.0, 0, 0], [1, 0, 0]]))
+    with caplog.at_level("WARNING"):
+        warn_about(FRE(), [flat])
+        warn_about(KNN(), [])
+        assert not caplog.records
+        warn_about(FRE(variance=1.0), [flat, *full])
+    (record,) = caplog.records
+    assert "keeps all 3 dimensions of 2 of 3 classes" in record.getMessage()
+    assert "less than 1 of the variance" in record.getMessage()
+    caplog.clear()
+    with caplog.at_level("WARNING"):
+        warn_about(FRE(), [full[0]])
+    assert "keeps all 3 dimensions of 1 of 1 classes" in caplog.text

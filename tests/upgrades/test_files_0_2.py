@@ -1,6 +1,7 @@
 """Agents, adaptations and features that release 0.2.0 wrote are read, gone on with and end in the same bits.
 
-Nothing was changed on purpose since. Bits are compared where this machine rounds as that one did, on which the
+One thing was changed on purpose since: ccic's loss is divided by the number of classes (`CHANGED`), so its head
+learns otherwise. Bits are compared where this machine rounds as that one did, on which the
 files were made (`make_fixtures`); elsewhere what was learned is compared within what rounding explains.
 """
 
@@ -29,6 +30,8 @@ RELEASE = SECOND
 AGENTS = sorted({p.stem.rpartition("-v")[0] for p in (SECOND / "agents").glob("*-v?.agent")})
 ADAPTATIONS = sorted(path.name for path in (SECOND / "adaptations").iterdir())
 ON_A_FOLDER = "cual-plus-on-a-folder"
+CHANGED = "ccic"
+"""The method whose head learns something else than it did; whom it asks and what it remembers is as it was."""
 Arrays = dict[str, np.ndarray]
 
 
@@ -44,12 +47,29 @@ def check_outputs(agent: Agent, X: np.ndarray, arrays: Arrays, name: str, same_b
             np.testing.assert_allclose(array, theirs, rtol=1e-3, atol=1e-5, err_msg=key)
 
 
-def check_file(agent: Agent, file: Path) -> None:
-    """Type, shape and bits of everything that the release's file holds."""
+def check_file(agent: Agent, file: Path, learned: bool = False) -> None:
+    """Type, shape and bits of everything that the release's file holds.
+
+    What a head `learned` that learns otherwise by now is not compared, but for its type and shape.
+    """
     mine = release.tensors(agent)
     for name, tensor in release.file_tensors(file).items():
         assert (mine[name].dtype, mine[name].shape) == (tensor.dtype, tensor.shape), name
+        if learned and agent.method.name == CHANGED and name.startswith("head."):
+            continue
         np.testing.assert_array_equal(mine[name], tensor, err_msg=name)
+
+
+def compared(found: Row, expected: Row) -> tuple[Row, Row]:
+    """What is said of an agent and was; of one whose head learns otherwise, without what follows from that."""
+    if found["method"] != CHANGED:
+        return found, expected
+    return _without_head(found), _without_head(expected)
+
+
+def _without_head(row: Row) -> Row:
+    tensors = {name: value for name, value in row.get("tensors", {}).items() if not name.startswith("head.")}
+    return {name: value for name, value in row.items() if name != "threshold"} | {"tensors": tensors}
 
 
 # -- agents ----------------------------------------------------------------------------------------------------
@@ -90,8 +110,8 @@ def test_an_agent_is_fitted_and_adapted_as_it_was(name: str, expected: Row, arra
     task = loaded.adapt(data["pool0"], made["budget"], ids=data["ids0"])
     truth = dict(zip(data["ids0"].tolist(), data["labels0"].tolist(), strict=True))
     after = release.answer_all(task, truth).finish()
-    check_file(after, SECOND / "agents" / f"{name}-v1.agent")
-    check_still(release.said_of_agent(after), expected["agents"][name]["versions"][1])
+    check_file(after, SECOND / "agents" / f"{name}-v1.agent", learned=True)
+    check_still(*compared(release.said_of_agent(after), expected["agents"][name]["versions"][1]))
 
 
 @pytest.mark.usefixtures("bits")
@@ -149,6 +169,10 @@ def test_an_adaptation_goes_on_to_the_same_end(
         task = Adaptation.load(path)
         task.tell(query.id, {sample: truth[sample] for sample in query.ids[1:]})
     came, agent = release.finished(task, truth)
+    if agent.method.name == CHANGED:
+        mine, theirs = compared(came["agent"], told["finished"]["agent"])
+        check_still(came | {"agent": mine}, told["finished"] | {"agent": theirs})
+        return
     check_still(came, told["finished"])
     check_outputs(agent, arrays[f"data.{told['data']}.probe"], arrays, f"adaptations.{name}")
 
