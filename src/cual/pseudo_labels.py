@@ -108,12 +108,10 @@ class LikelierThanNot:
     def choose(self, view: PoolView) -> IntArray:
         if not len(view.scores):
             return np.empty(0, np.int64)
-        holdings = view.held()
-        held = 1 - _doubts(view, holdings)
+        held = 1 - _doubts(view, view.held())
         chosen = [np.flatnonzero((held >= self.share) & (view.classes >= view.n_old))]
-        most = holdings.likeliest_old > holdings.old / 2
         for c in view.learning.tolist():
-            mine = np.flatnonzero((held >= self.share) & (view.classes == c) & most)
+            mine = np.flatnonzero((held >= self.share) & (view.classes == c))
             chosen.append(mine[highest(held[mine], self.most_old)])
         return np.sort(np.concatenate([self._precise(rows, held) for rows in chosen]))
 

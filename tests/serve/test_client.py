@@ -264,7 +264,7 @@ def test_a_backup_that_is_refused_leaves_no_file(here: Site, url: str, tmp_path:
 
 def test_a_service_that_comes_back_is_waited_for(here: Site) -> None:
     """Started, gone, and there again: whoever asks notices nothing."""
-    held = listen("127.0.0.1", None)
+    held = socket.create_server(("127.0.0.1", 0))  # not the usual port, which another test may take meanwhile
     port = held.getsockname()[1]
     with served(here.app, held) as address:
         client = Client(address, here.token(Role.admin), patience=60)

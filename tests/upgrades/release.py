@@ -296,6 +296,18 @@ def comparable(rows: Iterable[Row]) -> list[Row]:
     return [{k: v for k, v in row.items() if k not in NOT_COMPARED} for row in rows]
 
 
+SURENESS = ("doubts", "doubt", "outlook")
+
+
+def but_sureness(said: Row) -> Row:
+    """What is said of an adaptation of cual-plus, without how sure it is after the last answer.
+
+    That is measured otherwise since 0.2.0. Whom it asks, what it believes and what is learned is compared.
+    """
+    kept = {key: value for key, value in said.items() if key not in SURENESS}
+    return kept | {"history": said["history"][:-1]} if said.get("history") else kept
+
+
 def check_still(found: Any, expected: Any, where: str = "") -> None:
     """All that a release said is said still, and the same; a later one may say more, in further fields."""
     if isinstance(expected, dict):

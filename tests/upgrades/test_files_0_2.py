@@ -1,7 +1,8 @@
 """Agents, adaptations and features that release 0.2.0 wrote are read, gone on with and end in the same bits.
 
-One thing was changed on purpose since: ccic's loss is divided by the number of classes (`CHANGED`), so its head
-learns otherwise. Bits are compared where this machine rounds as that one did, on which the
+Two things were changed on purpose since: ccic's loss is divided by the number of classes (`CHANGED`), so its head
+learns otherwise; and how sure cual-plus is of its pseudo-labels is measured otherwise, and an old class that it learns further
+takes all that it wins. Bits are compared where this machine rounds as that one did, on which the
 files were made (`make_fixtures`); elsewhere what was learned is compared within what rounding explains.
 """
 
@@ -169,6 +170,10 @@ def test_an_adaptation_goes_on_to_the_same_end(
         task = Adaptation.load(path)
         task.tell(query.id, {sample: truth[sample] for sample in query.ids[1:]})
     came, agent = release.finished(task, truth)
+    if agent.method.name == "cual-plus":
+        check_still(release.but_sureness(came), release.but_sureness(told["finished"]))
+        check_outputs(agent, arrays[f"data.{told['data']}.probe"], arrays, f"adaptations.{name}")
+        return
     if agent.method.name == CHANGED:
         mine, theirs = compared(came["agent"], told["finished"]["agent"])
         check_still(came | {"agent": mine}, told["finished"] | {"agent": theirs})
@@ -211,4 +216,12 @@ def test_the_rows_of_the_default_method_come_out_again(expected: Row, tmp_path: 
     done = typer.testing.CliRunner().invoke(app, [*command, "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output
     rows = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
-    check_still(release.comparable(rows), expected["rows"])
+    pairs = list(zip(release.comparable(rows), expected["rows"], strict=True))
+    for found, theirs in pairs[:2]:
+        for row in (found, theirs):  # the last scores say how sure it is
+            row["iterations"] = row["iterations"][:-1]
+        check_still(found, theirs)
+    for found, theirs in pairs[2:]:  # here labels of old classes that were learned further differ, so all does
+        for same in ("dataset", "method", "seed", "task", "pool_size", "labels_used", "classes_known"):
+            assert found[same] == theirs[same]
+        assert found["accuracy"] == pytest.approx(theirs["accuracy"], abs=0.03)

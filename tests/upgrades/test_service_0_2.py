@@ -52,7 +52,28 @@ def check_left(workspace: Workspace, told: Row, described: Row) -> None:
 
 def check_end(workspace: Workspace, told: Row, end: Row) -> None:
     service.go_on(workspace, people(told), truths(told))
-    check_still(service.ended(workspace), end)
+    found = service.ended(workspace)
+    check_still(found | _but_sureness(found), end | _but_sureness(end))
+
+
+def _but_sureness(end: Row) -> Row:
+    """Adaptations, rounds and pseudo-labels, those of cual-plus without how sure it is, which is measured otherwise since."""
+    methods = {agent["id"]: agent["method"] for agent in end["agents"]}
+    changed = {number for number, task in end["adaptations"].items() if methods[task["agent"]] == "cual-plus"}
+    tasks = {
+        number: release.but_sureness(task) if number in changed else task
+        for number, task in end["adaptations"].items()
+    }
+    return {
+        "adaptations": tasks,
+        "history": {
+            number: rounds[:-1] if number in changed else rounds for number, rounds in end["history"].items()
+        },
+        "pseudo_labels": {
+            number: [release.but_sureness(label) for label in labels] if number in changed else labels
+            for number, labels in end["pseudo_labels"].items()
+        },
+    }
 
 
 def check_workspace(workspace: Workspace, told: Row) -> None:

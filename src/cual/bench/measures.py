@@ -35,7 +35,7 @@ def aupr(scores: AnyArray, positive: BoolArray) -> float | None:
     hits = np.cumsum(np.bincount(place, positive, minlength=len(values)))
     flagged = np.cumsum(np.bincount(place, minlength=len(values)))
     gained = np.diff(hits, prepend=0.0) / n
-    return float((gained * hits / flagged).sum())
+    return min(1.0, float((gained * hits / flagged).sum()))
 
 
 def calibration_error(confidence: AnyArray, right: BoolArray, bins: int = 10) -> float:

@@ -13,10 +13,13 @@ from torch import Tensor
 from torch.nn.functional import normalize, pad
 
 from cual.learners.base import Accepted
-from cual.learners.prototypes.neighbours import BLOCK, Neighbours
+from cual.learners.prototypes.neighbours import Neighbours
 from cual.learners.prototypes.options import PrototypeOptions
 from cual.learners.prototypes.space import Seen, Space
 from cual.types import IntArray
+
+GROUPS = 5
+"""Parts of the answers, each of which is judged by what the others say."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +56,10 @@ class Rules:
     ----------
     sharpness, stranger, likeness, neighbours
         As `Space` has them.
-    n_old, n_novel
-        How many classes there are.
+    n_old
+        How many classes are known.
+    novel
+        Those that are not, by number.
     unseen
         Odds of a class that nobody has named, as a logarithm.
     none_of_these
@@ -67,7 +72,7 @@ class Rules:
     stranger: float
     likeness: float
     n_old: int
-    n_novel: int
+    novel: list[int]
     unseen: float
     none_of_these: bool
 
@@ -83,13 +88,20 @@ class Rules:
         part = self.part
         strange = part.strange_weight * (seen.strange - part.strange_edge)
         cosines = seen.directions @ (normalize(prototypes.sums, dim=1) * self.fair(prototypes.mass)[:, None]).T
-        logits = self.sharpness * pad(seen.to_old, (0, self.n_novel + 1), value=self.stranger)
+        logits = self.sharpness * pad(seen.to_old, (0, len(self.novel) + 1), value=self.stranger)
         logits[:, prototypes.columns] = self.sharpness * cosines + strange[:, None]
         logits[:, -1] += strange + self.unseen if self.none_of_these else -torch.inf
         logits[:, self.n_old :] += prototypes.odds
         if prototypes.voting:
             logits += part.neighbour_weight * self.neighbours.votes(seen.nearest, prototypes.shares)
         return logits
+
+    def winners(self, logits: Tensor) -> IntArray:
+        """The class that wins each sample, −1 for one without a name; old ones count together."""
+        numbers = torch.tensor([*range(self.n_old), *self.novel, -1], device=logits.device)
+        outcome = outcomes(logits, self.n_old).argmax(dim=1)
+        old = logits[:, : self.n_old].argmax(dim=1)
+        return torch.where(outcome == 0, numbers[old], numbers[outcome + self.n_old - 1]).cpu().numpy()
 
     def fair(self, mass: Tensor) -> Tensor:
         rho = self.likeness
@@ -126,10 +138,15 @@ class Competition:
             space.stranger,
             space.likeness,
             self._n_old,
-            len(self._novel),
+            self._novel,
             unseen(accepted.of(True, self._n_old)[1]),
             part.none_of_these and not space.drifted,
         )
+
+    @property
+    def learning(self) -> Tensor:
+        """Old classes that go on being learned."""
+        return torch.from_numpy(self._learning).to(self._space.old.device)
 
     @property
     def numbers(self) -> IntArray:
@@ -149,7 +166,7 @@ class Competition:
         for rows, U in space.chunks(self._accepted.rows[answered]):
             answers += labels[rows].T @ U
         known, weight = self._known(len(classes))
-        counts, n = labels.sum(dim=0), len(space.anchors)
+        counts, n, stand_for = labels.sum(dim=0), len(space.anchors), space.weights[:, None]
         anchors = space.anchors_and_validation.directions[:n]
         n_validation = len(space.anchors_and_validation.directions) - n
         columns = torch.from_numpy(np.searchsorted(self.numbers, classes)).to(device)
@@ -166,7 +183,7 @@ class Competition:
                 columns,
                 sums=known + won.T @ anchors + (part.answer_weight - 1) * answers,
                 mass=weight + won.sum(dim=0) + (part.answer_weight - 1) * counts,
-                odds=self._odds(shares[:, self._n_old :], of_known[:, self._n_old :]),
+                odds=self._odds((stand_for * shares)[:, self._n_old :], of_known[:, self._n_old :]),
                 shares=shares,
                 voting=turn > 0,
             )
@@ -185,8 +202,14 @@ class Competition:
         return sums, pad(k, (0, n - len(k)))
 
     def _odds(self, novel: Tensor, of_known: Tensor) -> float:
-        """How frequent novel classes are: what they hold of the pool beyond what they hold of known samples."""
-        n, n_novel = len(novel), len(self._novel) + self.rules.none_of_these
+        """How frequent novel classes are: what they hold of the pool beyond what they hold of known samples.
+
+        Parameters
+        ----------
+        novel
+            Their shares of the anchors, as many times as these stand for rows of the pool.
+        """
+        n, n_novel = float(self._space.weights.sum()), len(self._novel) + self.rules.none_of_these
         if not n_novel or not self._part.estimate_frequency:
             return 0.0
         mistaken = min(0.95, float(of_known.sum(dim=1).mean()))
@@ -215,31 +238,36 @@ class Competition:
     def logits(self, seen: Seen, prototypes: ClassPrototypes) -> Tensor:
         return self.rules.logits(seen, prototypes)
 
-    def untold(self, answers: Accepted, prototypes: ClassPrototypes) -> Tensor:
-        """Logits of answered samples, each without what its own answer added to the prototype of its class.
-
-        What that class won with its help stays; to do without it, too, would need a competition per answer.
+    def judged(self) -> tuple[int, int]:
+        """Of the answers that classes which are being learned would win had they not been given: how many
+        rightly, and how many there are.
         """
-        places = np.arange(len(answers.rows))
-        starts = range(0, max(1, len(places)), BLOCK)
-        parts = [answers.only((places >= start) & (places < start + BLOCK)) for start in starts]
-        return torch.cat([self._untold(part, prototypes) for part in parts])
+        won, right = self._untold()
+        learned = np.isin(won, np.concatenate([self._learning, self._novel]))
+        return int((won == right)[learned].sum()), int(learned.sum())
 
-    def _untold(self, answers: Accepted, prototypes: ClassPrototypes) -> Tensor:
-        seen = self._space.look(answers.rows)
-        logits, device = self.logits(seen, prototypes), seen.directions.device
-        columns = torch.from_numpy(np.searchsorted(self.numbers, answers.classes)).to(device)
-        learned = torch.isin(columns, prototypes.columns).nonzero()[:, 0]
-        place = torch.searchsorted(prototypes.columns, columns[learned])
-        anchored = torch.from_numpy(np.isin(answers.rows, self._space.anchors)).to(device)[learned]
-        weight = self._part.answer_weight - 1 + anchored.float()
-        if answers.weights is not None:
-            weight *= torch.from_numpy(answers.weights).to(device)[learned]
-        U, sums, mass = seen.directions[learned], prototypes.sums[place], prototypes.mass[place]
-        left = normalize(sums - weight[:, None] * U, dim=1) * self.rules.fair(mass - weight)[:, None]
-        whole = normalize(sums, dim=1) * self.rules.fair(mass)[:, None]
-        logits[learned, columns[learned]] += self._space.sharpness * (U * (left - whole)).sum(dim=1)
-        return logits
+    def _untold(self) -> tuple[IntArray, IntArray]:
+        """The class that would win each answered sample, −1 for one without a name, and the one that it is of.
+
+        It is won in a competition without a fifth of the answers, its own among them.
+        """
+        answers = self._accepted.only(self._accepted.human == 1)
+        group, won = (np.empty(len(answers.rows), np.int64) for _ in range(2))
+        group[np.lexsort((answers.rows, answers.classes))] = np.arange(len(group)) % GROUPS
+        for number in np.unique(group).tolist():
+            told, rows = answers.only(group != number), answers.rows[group == number]
+            others = Competition(self._part, self._space, told, self._learning, self._counts)
+            won[group == number] = others.rules.winners(others.logits(self._space.look(rows), others.refined()))
+        return won, answers.classes
+
+
+def outcomes(logits: Tensor, n_old: int) -> Tensor:
+    """Logits of: old, each novel class, and none of these.
+
+    >>> outcomes(torch.tensor([[0.0, 0.0, 1.0, -1.0]]), n_old=2).round(decimals=2)
+    tensor([[ 0.6900,  1.0000, -1.0000]])
+    """
+    return torch.cat([logits[:, :n_old].logsumexp(dim=1, keepdim=True), logits[:, n_old:]], dim=1)
 
 
 def novel_classes(accepted: Accepted, n_old: int) -> list[int]:

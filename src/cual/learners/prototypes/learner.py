@@ -15,8 +15,8 @@ from cual.data.pool import Pool, chunks
 from cual.errors import BadOption
 from cual.heads import Head, Whitens
 from cual.learners.base import Accepted, Detector, Knowledge, Scored, ShortTerm, learners
-from cual.learners.prototypes.calibration import Sureness, measured, outcomes, winning
-from cual.learners.prototypes.competition import ClassPrototypes, Competition, Rules, novel_classes
+from cual.learners.prototypes.calibration import Sureness, measured, winning
+from cual.learners.prototypes.competition import ClassPrototypes, Competition, Rules, novel_classes, outcomes
 from cual.learners.prototypes.drift import drift_size
 from cual.learners.prototypes.options import PrototypeOptions
 from cual.learners.prototypes.space import KnownSpace, Scale, Seen, Space, joined
@@ -83,8 +83,6 @@ class _Outcome:
         The class that wins each row, −1 for one without a name.
     held
         What classes hold of each row, in short.
-    unnamed
-        Where classes with a name hold less than half.
     margins
         By how much the winner beats all others together, in logits.
     known
@@ -94,7 +92,6 @@ class _Outcome:
     shares: Callable[[Seen], FloatArray]
     winners: NDArray[np.int32]
     held: Holdings
-    unnamed: BoolArray
     margins: FloatArray
     known: Tensor
 
@@ -103,7 +100,7 @@ class _Outcome:
         """Room for a pool of `n` rows."""
         held = Holdings(*(np.empty(n, np.float32) for _ in range(3)))
         margins = np.empty(n, np.float32)
-        return cls(shares, np.empty(n, np.int32), held, np.empty(n, np.bool_), margins, known)
+        return cls(shares, np.empty(n, np.int32), held, margins, known)
 
     def put(self, rows: slice, part: "_Won") -> None:
         """Take over what came of some rows."""
@@ -111,7 +108,6 @@ class _Outcome:
         self.held.old[rows] = part.held.old
         self.held.likeliest_old[rows] = part.held.likeliest_old
         self.held.likeliest_novel[rows] = part.held.likeliest_novel
-        self.unnamed[rows] = part.unnamed
         self.margins[rows] = part.margins
 
     def classes(self, rows: IntArray) -> IntArray:
@@ -125,32 +121,23 @@ class _Won:
 
     winners: IntArray
     held: Holdings
-    unnamed: BoolArray
     margins: FloatArray
 
 
 @dataclass(frozen=True)
 class _Referee:
-    """Says what came of a competition for samples. Knows no pool, so that it can be sent to other processes.
-
-    Attributes
-    ----------
-    novel
-        The novel classes, by number.
-    """
+    """Says what came of a competition for samples. Knows no pool, so that it can be sent to other processes."""
 
     rules: Rules
     prototypes: ClassPrototypes
     sure: Sureness
-    novel: list[int]
 
     def __call__(self, seen: Seen) -> _Won:
         logits = self.rules.logits(seen, self.prototypes)
         shares = self._shared(logits)
         n_old = self.rules.n_old
         _, margins, _ = winning(outcomes(logits, n_old))
-        unnamed = shares.sum(axis=1) < 0.5
-        return _Won(self._winners(logits), Holdings.of(shares, n_old), unnamed, margins.cpu().numpy())
+        return _Won(self.rules.winners(logits), Holdings.of(shares, n_old), margins.cpu().numpy())
 
     def shares(self, seen: Seen) -> FloatArray:
         """What each class that has a name holds of samples."""
@@ -158,14 +145,6 @@ class _Referee:
 
     def _shared(self, logits: Tensor) -> FloatArray:
         return np.ascontiguousarray(self.sure.shares(logits, self.rules.n_old)[:, :-1].cpu().numpy())
-
-    def _winners(self, logits: Tensor) -> IntArray:
-        """The class that wins each sample, −1 for one without a name; old ones count together."""
-        n_old = self.rules.n_old
-        numbers = torch.tensor([*range(n_old), *self.novel, -1], device=logits.device)
-        outcome = outcomes(logits, n_old).argmax(dim=1)
-        old = logits[:, :n_old].argmax(dim=1)
-        return torch.where(outcome == 0, numbers[old], numbers[outcome + n_old - 1]).cpu().numpy()
 
 
 class PrototypeLearner:
@@ -199,12 +178,10 @@ class PrototypeLearner:
         prototypes = competition.refined()
         sure = Sureness.unchecked()
         if self._last:
-            answers = self._accepted.only(self._accepted.human == 1)
-            sure = measured(space, answers, competition, prototypes, self._looks_novel())
-
+            sure = measured(space, competition, prototypes)
         known = competition.logits(space.anchors_and_validation, prototypes)[len(space.anchors) :]
         known = 1 - sure.shares(known, self._n_old)[:, : self._n_old].sum(dim=1)
-        referee = _Referee(competition.rules, prototypes, sure, self._novel())
+        referee = _Referee(competition.rules, prototypes, sure)
         outcome = _Outcome.of(len(self._pool), referee.shares, known)
         for rows, part in space.map_seen(referee):
             outcome.put(rows, part)
@@ -301,10 +278,10 @@ class PrototypeLearner:
         return (below / max(1, len(known))).cpu().numpy()
 
     def unexplained(self, rows: IntArray) -> IntArray:
-        """Rows of which classes without a name hold more than half, and which looked novel at first."""
+        """Rows that a class without a name wins, and which looked novel at first."""
         novel = rows[self._looks_novel()[rows]]
         outcome = self._competed() if self._novel() else None
-        return novel if outcome is None else novel[outcome.unnamed[novel]]
+        return novel if outcome is None else novel[outcome.winners[novel] < 0]
 
     def met_before(self, rows: IntArray) -> FloatArray:
         return self._home.met_before(rows).cpu().numpy()

@@ -183,9 +183,12 @@ class Space:
         self.old = normalize(self._head.whitened_means()[: len(agent.names)], dim=1)
         self._fits = len(pool) * self.old.shape[1] * 4 <= _room_on(agent.device, part.keep_bytes)
         self._kept: Tensor | None = None
-        self.anchors = self._chosen_anchors(agent)
+        self.anchors, self.weights = self._chosen_anchors(agent)
+        """Rows that represent the pool, and how many rows each of them stands for."""
         known = agent.replay.samples()
         self._remembered = self.directions(agent.unexplained.float())
+        self._met_before = np.full(len(pool), -1, np.int8)
+        """What `met_before` says of each row; −1 where nobody has asked yet."""
         held_out = self.directions(agent.validation.X)
         anchors = torch.cat([U for _, U in self.chunks(self.anchors)])
         of_known = self.directions(known.X.float())
@@ -214,6 +217,8 @@ class Space:
         self.likeness = float(own.mean().clamp(0.01, 0.99)) ** 2
         """Expected cosine of two samples of one class: the square of that of a sample and its class."""
         self.sharpness = _sharpness(cosines, y)
+        self.told_apart = (float((cosines.argmax(dim=1) == y).sum()) + 0.5) / (len(y) + 1)
+        """Share of known validation samples that are nearest to their own class."""
         self.stranger = _stranger(self.sharpness * cosines, y) / self.sharpness
         """The cosine that a class which nobody has named yet is given to every sample."""
 
@@ -224,11 +229,11 @@ class Space:
             walked[rows] = self.neighbours.walked(self._nearest.take(rows), walk, self._part.walk)
         return walked
 
-    def _chosen_anchors(self, agent: Knowledge) -> IntArray:
-        """Rows that represent the pool: all; of a large pool the most novel ones, and others at random."""
+    def _chosen_anchors(self, agent: Knowledge) -> tuple[IntArray, Tensor]:
+        """All rows; of a large pool the most novel ones, and others at random, which stand for the rest."""
         n, most = len(self._pool), self._part.anchors
         if n <= most:
-            return np.arange(n)
+            return np.arange(n), torch.ones(n, device=self._device)
         at_once = n if self._fits and self._device.type == "cpu" else BLOCK
         look = NoveltyOf(KnownSpace(self._head, agent, self._part), at_once)
         novelty = torch.empty(
@@ -240,7 +245,9 @@ class Space:
         rng = generator(agent.seed, agent.version + 1, 0, "anchors")
         order = rng.permutation(n)[:most].copy()
         others = order[~np.isin(order, novel)][: most - len(novel)]
-        return np.sort(np.concatenate([novel, others]))
+        rows = np.sort(np.concatenate([novel, others]))
+        weights = np.where(np.isin(rows, novel), 1.0, (n - len(novel)) / max(1, len(others)))
+        return rows, torch.from_numpy(weights).float().to(self._device)
 
     def directions(self, X: Tensor) -> Tensor:
         """Of samples that are known."""
@@ -315,12 +322,14 @@ class Space:
         known = self.neighbours.known
         if not len(self._remembered) or not len(known):
             return torch.zeros(len(rows))
-        nearer = [
-            most_alike(U, self._remembered, 1)[0][:, 0] > most_alike(U, known, 1)[0][:, 0]
-            for _, directions in self.chunks(rows)
-            for U in directions.split(4 * BLOCK)
-        ]
-        return joined(nearer).float()
+        new = rows[self._met_before[rows] < 0]
+        for part, directions in self.chunks(new):
+            nearer = [
+                most_alike(U, self._remembered, 1)[0][:, 0] > most_alike(U, known, 1)[0][:, 0]
+                for U in directions.split(4 * BLOCK)
+            ]
+            self._met_before[new[part]] = joined(nearer).cpu().numpy()
+        return torch.from_numpy(self._met_before[rows]).float()
 
     def novelty_of_pool(self) -> Tensor:
         """How novel the pool looks before anything was answered: how strange its surroundings are."""
