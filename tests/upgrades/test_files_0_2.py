@@ -1,8 +1,8 @@
 """Agents, adaptations and features that release 0.2.0 wrote are read, gone on with and end in the same bits.
 
-Two things were changed on purpose since: ccic's loss is divided by the number of classes (`CHANGED`), so its head
-learns otherwise; and how sure cual-plus is of its pseudo-labels is measured otherwise, and an old class that it learns further
-takes all that it wins. Bits are compared where this machine rounds as that one did, on which the
+Changed on purpose since: ccic's loss is divided by the number of classes (`CHANGED`), so its head learns
+otherwise; how sure cual-plus is of its pseudo-labels is measured otherwise, and an old class that it learns
+further takes all that it wins. Bits are compared where this machine rounds as that one did, on which the
 files were made (`make_fixtures`); elsewhere what was learned is compared within what rounding explains.
 """
 

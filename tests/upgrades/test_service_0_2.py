@@ -57,7 +57,7 @@ def check_end(workspace: Workspace, told: Row, end: Row) -> None:
 
 
 def _but_sureness(end: Row) -> Row:
-    """Adaptations, rounds and pseudo-labels, those of cual-plus without how sure it is, which is measured otherwise since."""
+    """Adaptations, rounds and pseudo-labels; those of cual-plus without how sure it is: measured otherwise."""
     methods = {agent["id"]: agent["method"] for agent in end["agents"]}
     changed = {number for number, task in end["adaptations"].items() if methods[task["agent"]] == "cual-plus"}
     tasks = {
