@@ -35,7 +35,7 @@ class Spread:
 
     >>> spread = Spread.of(torch.tensor([1.0, 6.0]), torch.ones(2), right=0.8)
     >>> spread.sure(torch.tensor([1.0, 6.0])).round(decimals=2)  # the larger margin is surer; 0.8 on average
-    tensor([0.6400, 0.9600])
+    tensor([0.6300, 0.9700])
     """
 
     usual: float
@@ -104,7 +104,7 @@ class Sureness:
     >>> usually = Spread(usual=9.0, level=0.0)
     >>> doubting = Sureness(usually, usually, frequencies=torch.tensor([0.5, 0.25, 0.25]))
     >>> doubting.outcomes(torch.tensor([[-9.0, 9.0, -9.0], [0.0, 0.0, 9.0]])).round(decimals=2)
-    tensor([[0.0300, 0.9500, 0.0200],
+    tensor([[0.0400, 0.9500, 0.0200],
             [0.5000, 0.0000, 0.5000]])
     """
 
@@ -125,7 +125,7 @@ class Sureness:
         >>> sure = Sureness(Spread(4.0, 0.0), None, frequencies=torch.tensor([0.6, 0.4, 0.0]))
         >>> shares = sure.shares(torch.tensor([[0.0, 0.0, 4.0, -9.0]]), n_old=2)
         >>> [round(share, 2) for share in shares[0].tolist()]
-        [0.12, 0.12, 0.76, 0.0]
+        [0.11, 0.11, 0.78, 0.0]
         """
         outcome = self.outcomes(outcomes(logits, n_old))
         old = torch.softmax(logits[:, :n_old], dim=1)
