@@ -20,6 +20,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     add = parser.add_argument
     add("--room", action="append", choices=list(ROOMS), help="this one only; may be given again")
+    add("--file", action="append", help="only of this file, such as loop/outlook.py; may be given again")
     add("--sample", type=int, default=20, help="mutants of each room")
     add("--all", action="store_true", help="all mutants (hours), in random order")
     add("--again", action="store_true", help="only those that survived without a reason")
@@ -66,7 +67,10 @@ def main() -> None:
     names = args.room or list(ROOMS)
     limits = {"limit": args.limit, "longest": args.longest, "patience": args.patience, "until": until}
     rooms = {name: Runs(ROOMS[name], **limits) for name in names}
-    all_of_them = {name: mutants(ROOMS[name], ROOT / "src" / "cual") for name in names}
+    all_of_them = {
+        name: [m for m in mutants(ROOMS[name], ROOT / "src" / "cual") if not args.file or m.file in args.file]
+        for name in names
+    }
     chosen = {name: sample(all_of_them[name], None if args.all else args.sample, args.seed) for name in names}
     if args.again:
         reasons = explained()
