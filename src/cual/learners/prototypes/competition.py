@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import normalize, pad
 
 from cual.learners.base import Accepted
-from cual.learners.prototypes.neighbours import Neighbours
+from cual.learners.prototypes.neighbours import BLOCK, Neighbours
 from cual.learners.prototypes.options import PrototypeOptions
 from cual.learners.prototypes.space import Seen, Space
 from cual.types import IntArray
@@ -255,9 +255,13 @@ class Competition:
         group, won = (np.empty(len(answers.rows), np.int64) for _ in range(2))
         group[np.lexsort((answers.rows, answers.classes))] = np.arange(len(group)) % GROUPS
         for number in np.unique(group).tolist():
-            told, rows = answers.only(group != number), answers.rows[group == number]
+            told, places = answers.only(group != number), np.flatnonzero(group == number)
             others = Competition(self._part, self._space, told, self._learning, self._counts)
-            won[group == number] = others.rules.winners(others.logits(self._space.look(rows), others.refined()))
+            prototypes = others.refined()
+            for start in range(0, len(places), BLOCK):
+                some = places[start : start + BLOCK]
+                logits = others.logits(self._space.look(answers.rows[some]), prototypes)
+                won[some] = others.rules.winners(logits)
         return won, answers.classes
 
 
