@@ -11,6 +11,7 @@ from safetensors.torch import save
 from cual import Adaptation, Agent, storage
 from cual.errors import BadFile, DamagedFile
 from cual.loop.files import AGENT, CACHE, JOURNAL, POOL
+from cual.loop.journal import read_events
 from worlds import World, file_bytes
 
 FLIPS = 120
@@ -55,6 +56,26 @@ def test_no_single_flipped_bit_of_an_adaptation_is_loaded(world: World, tmp_path
         path.write_bytes(flipped(whole, int(bit)))
         with pytest.raises(BadFile):
             Adaptation.load(tmp_path / "task")
+
+
+def test_a_first_line_whose_checksum_is_damaged_is_not_taken_for_one_of_an_earlier_release(
+    world: World, tmp_path: Path
+) -> None:
+    """Those have none. Every bit of the checksum and of its name is flipped, with one event and with more."""
+    task = world.adapt()
+    task.save(tmp_path / "task")
+    path = tmp_path / "task" / JOURNAL
+    task.ask()
+    for _ in range(2):
+        whole = path.read_bytes()
+        end = whole.index(b"\n")
+        for bit in range(8 * (end - 79), 8 * end):
+            path.write_bytes(flipped(whole, bit))
+            with pytest.raises(BadFile):
+                read_events(path)
+        path.write_bytes(whole)
+        task.save(tmp_path / "task")
+    assert whole.count(b"\n") > 1
 
 
 def test_a_cache_with_a_flipped_bit_is_computed_again(world: World, tmp_path: Path) -> None:
