@@ -39,9 +39,8 @@ def test_novel_classes_are_as_frequent_as_they_hold_more_of_the_pool_than_of_kno
     competition: Any = SimpleNamespace(
         _novel=[3, 4], _n_old=N_OLD, _accepted=told, rules=SimpleNamespace(none_of_these=none_of_these),
         _part=SimpleNamespace(estimate_frequency=True),
-        _space=SimpleNamespace(weights=torch.tensor([1.0] * 20 + [4.0] * 20)),
     )  # fmt: skip
-    shares = torch.full((40, 2), held / 80)  # forty anchors that stand for a hundred rows
+    shares = torch.full((100, 2), held / 200)
     odds = Competition._odds(competition, shares, torch.full((10, 2), of_known / 2))
     n_novel = 2 + none_of_these
     assert odds == pytest.approx(math.log(expected / n_novel) - math.log((100 - expected) / N_OLD), abs=1e-3)

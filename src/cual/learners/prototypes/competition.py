@@ -166,7 +166,7 @@ class Competition:
         for rows, U in space.chunks(self._accepted.rows[answered]):
             answers += labels[rows].T @ U
         known, weight = self._known(len(classes))
-        counts, n, stand_for = labels.sum(dim=0), len(space.anchors), space.weights[:, None]
+        counts, n = labels.sum(dim=0), len(space.anchors)
         anchors = space.anchors_and_validation.directions[:n]
         n_validation = len(space.anchors_and_validation.directions) - n
         columns = torch.from_numpy(np.searchsorted(self.numbers, classes)).to(device)
@@ -183,7 +183,7 @@ class Competition:
                 columns,
                 sums=known + won.T @ anchors + (part.answer_weight - 1) * answers,
                 mass=weight + won.sum(dim=0) + (part.answer_weight - 1) * counts,
-                odds=self._odds((stand_for * shares)[:, self._n_old :], of_known[:, self._n_old :]),
+                odds=self._odds(shares[:, self._n_old :], of_known[:, self._n_old :]),
                 shares=shares,
                 voting=turn > 0,
             )
@@ -202,14 +202,8 @@ class Competition:
         return sums, pad(k, (0, n - len(k)))
 
     def _odds(self, novel: Tensor, of_known: Tensor) -> float:
-        """How frequent novel classes are: what they hold of the pool beyond what they hold of known samples.
-
-        Parameters
-        ----------
-        novel
-            Their shares of the anchors, as many times as these stand for rows of the pool.
-        """
-        n, n_novel = float(self._space.weights.sum()), len(self._novel) + self.rules.none_of_these
+        """How frequent novel classes are: what they hold of the pool beyond what they hold of known samples."""
+        n, n_novel = len(novel), len(self._novel) + self.rules.none_of_these
         if not n_novel or not self._part.estimate_frequency:
             return 0.0
         mistaken = min(0.95, float(of_known.sum(dim=1).mean()))
