@@ -59,6 +59,7 @@ def test_killed_anywhere_it_ends_in_the_same_bits(method: str, kills: set[int]):
     assert run(method, kills) == run(method, set())
 
 
+@pytest.mark.more
 @settings(max_examples=25, deadline=None)
 @given(kills=st.sets(st.integers(1, 16), max_size=6), reverse=st.booleans())
 def test_the_order_of_answers_and_kills_does_not_matter(kills: set[int], reverse: bool):

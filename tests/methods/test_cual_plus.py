@@ -58,6 +58,7 @@ def test_where_every_neighbour_is_known_nothing_is_expected_to_be_novel() -> Non
     assert task.outlook.novel < 0.5 * len(task.pool)
 
 
+@pytest.mark.more
 def test_a_hundred_classes_at_once() -> None:
     X, y = blobs(110, 20, 64)
     task, agent = adapted(X, y, known=10, budget=300)

@@ -401,6 +401,7 @@ def test_tokens_of_a_backup_are_dropped_unless_they_are_asked_for(good: Path, tm
     assert "goes with --restore" in refused("serve", tmp_path / "kept", "--keep-tokens")
 
 
+@pytest.mark.more
 def test_a_row_without_end_is_refused_without_taking_memory(good: Path, tmp_path: Path) -> None:
     """A line that packs well: here of 600 MiB, in the attack of 3 GiB."""
     file = changed(good, **{"tables/loans.jsonl": None})

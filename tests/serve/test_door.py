@@ -157,6 +157,7 @@ def test_a_stale_token_locks_nobody_out(here: Site, how: str, known: bool) -> No
     assert answer.status_code == 200
 
 
+@pytest.mark.more
 def test_many_stale_tokens_of_one_address_lock_nobody_out(here: Site) -> None:
     """Behind one router there may be any number of them, and one who makes them up."""
     neighbour = here.visitor("192.0.2.7")
@@ -167,6 +168,7 @@ def test_many_stale_tokens_of_one_address_lock_nobody_out(here: Site) -> None:
     assert here.visitor("198.51.100.4").post("/api/sign-in", json={"token": address(here)}).status_code == 200
 
 
+@pytest.mark.more
 def test_a_flood_from_everywhere_locks_nobody_out(here: Site) -> None:
     for i in range(250):
         stale(here.visitor(f"198.51.{i}.1"), "json", f"cual_made-up-{i}")

@@ -238,6 +238,7 @@ def test_the_table_of_roles_names_every_route(here: Site) -> None:
     assert described(here.app) == set(ROLES)
 
 
+@pytest.mark.more
 def test_the_description_leaves_no_route_out(here: Site) -> None:
     """Every path and method that the app answers is described, or is one of the few that are hidden."""
     answered: set[tuple[str, str]] = set()
