@@ -182,7 +182,7 @@ def test_every_option_reaches_the_agent(world: World, option: str, value: object
 @pytest.mark.parametrize("option", ["hidden", "epochs"])
 def test_the_default_method_says_that_it_has_no_hidden_layer(world: World, option: str) -> None:
     with pytest.raises(
-        BadOption, match=f"the head 'ridge' has no {option}; it has shrink, expand, even, widest"
+        BadOption, match=f"the head 'ridge' has no {option}; it has shrink, expand, even, widest, scarce"
     ):
         CualClassifier(**{option: 3}).fit(world.X, world.y)
 

@@ -51,7 +51,7 @@ def pick(of: Samples, rows: list[int]) -> Samples:
     return Samples(of.X[rows], of.y[rows])
 
 
-def naive_logits(given: Samples, X: Tensor, shrink: float, even: float) -> Tensor:
+def naive_logits(given: Samples, X: Tensor, shrink: float, even: float, scarce: float = 0) -> Tensor:
     """The discriminant of the docstring, sample by sample, without an offset and with an explicit inverse."""
     soft = given.y.numpy() if given.y.is_floating_point() else np.eye(CLASSES)[given.y.numpy()]
     units = [x / np.linalg.norm(x) for x in given.X.double().numpy()]
@@ -61,14 +61,19 @@ def naive_logits(given: Samples, X: Tensor, shrink: float, even: float) -> Tenso
         for c in range(CLASSES):
             scatter += y[c] * np.outer(z - means[c], z - means[c])
     scatter /= soft.sum()
+    shrink = max(shrink, scarce * D / soft.sum())
     inverse = np.linalg.inv(scatter + shrink * np.trace(scatter) / D * np.eye(D))
     centre = sum(y.sum() * z for y, z in zip(soft, units, strict=True)) / soft.sum()
     means = [m - centre for m in means]
-    lengths = [np.sqrt(m @ inverse @ m) for m in means]
-    usual = np.sqrt(np.mean(np.square(lengths)))
-    means = [m * (usual / length) ** even for m, length in zip(means, lengths, strict=True)]
+    measured = [m @ inverse @ m for m in means]
+    noise = scarce * np.trace(inverse @ scatter) / soft.sum(axis=0)
+    squares = [max(m - n, min(m, 0.1 * np.mean(measured))) for m, n in zip(measured, noise, strict=True)]
+    stretches = [(np.mean(squares) / square) ** (even / 2) for square in squares]
     rows = [
-        [m @ inverse @ (x / np.linalg.norm(x) - centre) - 0.5 * m @ inverse @ m for m in means]
+        [
+            f * (m @ inverse @ (x / np.linalg.norm(x) - centre)) - 0.5 * f**2 * square
+            for m, f, square in zip(means, stretches, squares, strict=True)
+        ]
         for x in X.double().numpy()
     ]
     return torch.tensor(np.array(rows))
@@ -78,9 +83,40 @@ def naive_logits(given: Samples, X: Tensor, shrink: float, even: float) -> Tenso
 @pytest.mark.parametrize(("shrink", "even"), [(0.01, 0.0), (0.1, 0.25), (3.0, 1.0)])
 def test_logits_are_those_of_the_discriminant(soft: bool, shrink: float, even: float) -> None:
     taught, X = samples(50, soft=soft), samples(9, seed=1).X
-    found = learned([taught], shrink=shrink, even=even).logits(X)
+    found = learned([taught], shrink=shrink, even=even, scarce=0).logits(X)
     assert found.dtype == torch.float32
     torch.testing.assert_close(found.double(), naive_logits(taught, X, shrink, even), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("soft", [False, True])
+@pytest.mark.parametrize(
+    ("scarce", "n", "least"), [(1.0, 12, 0.1), (3.0, 50, 0.1), (1.0, 50, 2.0), (1.0, 500, 0.1)]
+)
+def test_few_samples_are_trusted_less(soft: bool, scarce: float, n: int, least: float) -> None:
+    """The ridge is stronger the fewer there are for each dimension, and means are shorter than they look."""
+    taught, X = samples(n, soft=soft), samples(9, seed=1).X
+    found = learned([taught], shrink=least, scarce=scarce, even=0.25).logits(X)
+    right = naive_logits(taught, X, least, 0.25, scarce)
+    torch.testing.assert_close(found.double(), right, rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(found.double(), naive_logits(taught, X, least, 0.25), rtol=1e-3)
+
+
+@pytest.mark.parametrize(("options", "dimensions"), [({"expand": 200}, 40), ({"widest": 20}, 20)])
+def test_random_features_count_as_no_more_dimensions_than_there_are(
+    options: dict[str, int], dimensions: int
+) -> None:
+    every, X = samples(50, width=40), samples(9, 1, width=40).X
+    head = learned([every], shrink=0.01, scarce=1.0, **options)
+    same = learned([every], shrink=dimensions / 50, scarce=1.0, **options)
+    assert torch.equal(head.logits(X), same.logits(X))
+    assert not torch.equal(head.logits(X), Ridge.from_state(head.state(), shrink=4.0).logits(X))
+
+
+def test_a_head_of_a_file_that_knows_no_scarcity_stays_as_it_was() -> None:
+    X, head = samples(9, seed=1).X, learned([samples(12)], shrink=0.5, scarce=0)
+    state = {name: part for name, part in head.state().items() if name != "scarce"}
+    assert torch.equal(Ridge.from_state(state).logits(X), head.logits(X))
+    assert not torch.equal(Ridge.from_state(state, scarce=9).logits(X), head.logits(X))
 
 
 @settings(deadline=None, max_examples=60)
@@ -197,13 +233,13 @@ def test_random_directions_keep_the_classes_apart(options: dict[str, int], inner
 def test_what_random_directions_give_has_unit_length(options: dict[str, int], bent: bool) -> None:
     """So it is what a head without them learns of the same vectors, which it makes as long itself."""
     every, X = samples(60), samples(9, seed=1).X
-    head = learned([every], **options)
+    head = learned([every], scarce=0, **options)
 
     def seen(X: Tensor) -> Tensor:
         z = torch.nn.functional.normalize(X) @ head._directions.T
         return z.relu() if bent else z
 
-    plain = learned([Samples(seen(every.X), every.y)], expand=0)
+    plain = learned([Samples(seen(every.X), every.y)], expand=0, scarce=0)
     torch.testing.assert_close(head.logits(X), plain.logits(seen(X)), rtol=1e-3, atol=1e-4)
 
 
@@ -240,6 +276,7 @@ def test_one_dimension() -> None:
         ({"expand": 0.5}, "expand is 0.5, but takes a whole number"),
         ({"even": 1.5}, "even lies between 0 and 1"),
         ({"widest": 0}, "widest is at least 1"),
+        ({"scarce": -1}, "scarce lies between 0 and 1000"),
     ],
 )
 def test_options_are_checked(options: dict[str, float], said: str) -> None:
@@ -278,7 +315,7 @@ def test_what_cannot_be_learned_or_taken_back() -> None:
 def test_whitened_classes_lie_around_their_means_with_a_round_spread(options: dict[str, int]) -> None:
     """Means of whitened samples are whitened means, and what spreads around them has the covariance 1."""
     given = samples(4000)
-    head = learned([given], shrink=1e-6, **options)
+    head = learned([given], shrink=1e-6, scarce=0, **options)
     Z, means = head.whiten(given.X), head.whitened_means()
     for c in range(CLASSES):
         torch.testing.assert_close(Z[given.y == c].mean(dim=0), means[c], rtol=1e-3, atol=1e-3)

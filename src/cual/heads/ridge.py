@@ -29,6 +29,7 @@ NO_LOGIT = -1e30  # of a class without samples: below all others, and finite
 NARROW = 1024  # features narrower than this are expanded, if asked to
 LEAST_SHARE = 1e-3  # of the total variance, least ridge: classes of one sample leave no variance within
 LEAST_LENGTH = 1e-12  # squared, of a class mean that is not in the very centre
+LEAST_OF_MEAN = 0.1  # squared length of a class mean, against that of the others
 LEAST_VARIANCE = 1e-6  # of a unit vector, least ridge: features may not vary at all
 
 
@@ -58,17 +59,23 @@ class Ridge:
     head sums up n_c = Σ y_c and s_c = Σ y_c z of each class and T = Σ (Σ_c y_c) z zᵀ of all. From these
 
     - S = (T − Σ_c s_c s_cᵀ / n_c) / N, the covariance within classes, N = Σ_c n_c;
-    - Σ = S + `shrink` · mean(diag S) · I;
-    - w_c = Σ⁻¹ μ_c and b_c = −½ μ_cᵀ Σ⁻¹ μ_c, with μ_c = s_c / n_c less the mean of all samples: the same prior
-      for every class. Each μ_c is stretched by (l / l_c)^`even`, where l_c = √(μ_cᵀ Σ⁻¹ μ_c) and l² is the mean
-      of l_c²: a class that lies farther out than others does not claim as much less as its distance says.
+    - Σ = S + λ · mean(diag S) · I with λ = max(`shrink`, `scarce` · d / N), d the width of the features: the
+      fewer samples there are for each dimension, the less is known of S;
+    - w_c = Σ⁻¹ μ_c and b_c = −½ l_c², with μ_c = s_c / n_c less the mean of all samples: the same prior for
+      every class. The mean of few samples lies too far out: tr(Σ⁻¹ S) / n_c of μ_cᵀ Σ⁻¹ μ_c is expected to be
+      noise, and l_c² is what is left without `scarce` times that, a tenth of what is usual at least. Each μ_c is
+      stretched by (l / l_c)^`even`, l² the mean of l_c²: a class that lies farther out than others does not
+      claim as much less as its distance says.
 
     So the order and the split of lessons do not matter. `Lesson.replay` is not learned: it was before.
 
     Parameters
     ----------
     shrink
-        Ridge on the covariance, in units of its mean variance. Hardly matters between 0.1 and 1.
+        Least ridge on the covariance, in units of its mean variance …
+    scarce
+        … and what it is, at least, where there is one sample for each dimension. 0 for samples that are never
+        too few: always `shrink`, and means as they are.
     expand
         Random ReLU features, relu(R x) as unit vectors, that stand in for the features x; 0 for none, −1 for
         four times as many, 512 to 2048, where features are narrower than 1024.
@@ -101,16 +108,25 @@ class Ridge:
         "expand": int,
         "even": float,
         "widest": int,
+        "scarce": float,
     }
     learns_once = True
     width: int = 0
     """Of the features; 0 before the first lesson."""
 
-    def __init__(self, shrink: float = 0.5, expand: int = 0, even: float = 0.25, widest: int = 4096) -> None:
+    def __init__(
+        self,
+        shrink: float = 0.25,
+        expand: int = 0,
+        even: float = 0.5,
+        widest: int = 4096,
+        scarce: float = 1.0,
+    ) -> None:
         self.shrink = check.number("shrink", shrink, 0, 1000, without_low=True)
         self.expand = check.whole("expand", expand, -1)
         self.even = check.number("even", even, 0, 1)
         self.widest = check.whole("widest", widest)
+        self.scarce = check.number("scarce", scarce, 0, 1000)
         self._seed = 0
         self._offset = torch.zeros(0, dtype=torch.float64)
         self._counts = torch.zeros(0, dtype=torch.float64)
@@ -300,8 +316,8 @@ class Ridge:
         for name in ("_solution", "_whitening"):
             vars(self).pop(name, None)
 
-    def _moments(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Which classes have samples, their means, the mean of all, and Σ."""
+    def _moments(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Which classes have samples, their means, the mean of all, Σ, and what was added to its diagonal."""
         present = self._counts > NO_SAMPLES
         n, means = self._counts.sum(), self._sums[present] / self._counts[present, None]
         mean = self._sums.sum(dim=0) / n
@@ -309,9 +325,24 @@ class Ridge:
         weighs = self._counts > ROUNDING
         between = self._sums[weighs] / self._counts[weighs, None].sqrt()
         covariance = torch.addmm(self._moment, between.t(), between, alpha=-1).div_(n)
-        ridge = (self.shrink * covariance.diagonal().mean()).clamp(min=LEAST_VARIANCE / self._inner)
-        covariance.diagonal().add_(torch.maximum(ridge, LEAST_SHARE * total))
-        return present, means, mean, covariance
+        ridge = self._ridge(float(n)) * covariance.diagonal().mean()
+        ridge = ridge.clamp(min=LEAST_VARIANCE / self._inner)
+        ridge = torch.maximum(ridge, LEAST_SHARE * total)
+        covariance.diagonal().add_(ridge)
+        return present, means, mean, covariance, ridge
+
+    def _ridge(self, n: float) -> float:
+        """λ, if `n` samples were learned. Random features add no dimensions to those that they stand for."""
+        return max(self.shrink, self.scarce * min(self.width, self._inner) / n)
+
+    def _noise(self, squares: Tensor, counts: Tensor, factor: Tensor, ridge: Tensor) -> Tensor:
+        """What is noise of the squared lengths of whitened class means: tr(Σ⁻¹ S) / n_c, S = Σ − ridge · I."""
+        if not self.scarce:
+            return torch.zeros_like(squares)
+        inverse = torch.linalg.solve_triangular(factor, torch.eye(len(factor)).to(factor), upper=False)
+        of_sample = (len(factor) - ridge * inverse.square().sum()).clamp(min=0)
+        most = (squares - LEAST_OF_MEAN * squares.mean()).clamp(min=0)
+        return torch.minimum(self.scarce * of_sample / counts, most)
 
     @cached_property
     def _solution(self) -> Solution:
@@ -319,13 +350,16 @@ class Ridge:
         weights, biases = torch.zeros_like(self._sums), torch.full_like(self._counts, NO_LOGIT)
         if not (self._counts > NO_SAMPLES).any():
             return Solution(self._offset, weights, biases)
-        present, means, mean, covariance = self._moments()
+        present, means, mean, covariance, ridge = self._moments()
         factor = torch.linalg.cholesky(covariance)
         whitened = torch.linalg.solve_triangular(factor, (means - mean).t(), upper=False)
-        lengths = whitened.square().sum(dim=0)
-        whitened = whitened * (lengths.mean() / lengths.clamp(min=LEAST_LENGTH)).pow(self.even / 2)
+        squares = whitened.square().sum(dim=0)
+        noise = self._noise(squares, self._counts[present], factor, ridge)
+        squares = squares - noise
+        stretch = (squares.mean() / squares.clamp(min=LEAST_LENGTH)).pow(self.even / 2)
+        whitened = whitened * stretch
         weights[present] = torch.linalg.solve_triangular(factor.t(), whitened, upper=True).t()
-        biases[present] = -0.5 * whitened.square().sum(dim=0)
+        biases[present] = -0.5 * (whitened.square().sum(dim=0) - noise * stretch.square())
         return Solution(self._offset + mean, weights, biases)
 
     @cached_property
@@ -333,7 +367,7 @@ class Ridge:
         placed = torch.zeros_like(self._sums, dtype=torch.float32)
         if not (self._counts > NO_SAMPLES).any():
             return Whitening(self._offset.float(), torch.eye(self._inner).to(placed), placed)
-        present, means, mean, covariance = self._moments()
+        present, means, mean, covariance, _ = self._moments()
         factor = torch.linalg.cholesky(covariance.float())
         placed[present] = torch.linalg.solve_triangular(factor, (means - mean).float().t(), upper=False).t()
         return Whitening((self._offset + mean).float(), factor, placed)
@@ -380,10 +414,10 @@ class Ridge:
         return likeliest_factor(self.logits(held_out.X), held_out.y, highest=0)
 
     def shrunk(self, by: float) -> Self:
-        """The same sums under another ridge."""
+        """The same sums under the ridge `by`, however many samples there are."""
         head = copy.copy(self)
         head._forget()
-        head.shrink = by
+        head.shrink, head.scarce = by, 0.0
         return head
 
     def whitened_means(self) -> Tensor:
@@ -413,7 +447,8 @@ class Ridge:
     @classmethod
     def from_state(cls, state: Mapping[str, Tensor], **options: int | float) -> Self:
         """The head that `state` was taken from, on its sums' device; `options` replace saved ones."""
-        saved: dict[str, Any] = {name: kind(state[name].item()) for name, kind in cls.OPTIONS.items()}
+        none = torch.zeros(())  # `scarce` is younger than some files
+        saved: dict[str, Any] = {n: kind(state.get(n, none).item()) for n, kind in cls.OPTIONS.items()}
         merged: dict[str, Any] = {**saved, **options}
         head = cls(**merged)
         head.width = int(state["width"])
