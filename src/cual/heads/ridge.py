@@ -63,8 +63,8 @@ class Ridge:
       fewer samples there are for each dimension, the less is known of S;
     - w_c = Σ⁻¹ μ_c and b_c = −½ l_c², with μ_c = s_c / n_c less the mean of all samples: the same prior for
       every class. The mean of few samples lies too far out: tr(Σ⁻¹ S) / n_c of μ_cᵀ Σ⁻¹ μ_c is expected to be
-      noise, and l_c² is what is left without `scarce` times that, a tenth of what is usual at least. Each μ_c is
-      stretched by (l / l_c)^`even`, l² the mean of l_c²: a class that lies farther out than others does not
+      noise, and l_c² is what is left without `scarce` times that, a tenth of what is usual at least. Each μ_c
+      is stretched by (l / l_c)^`even`, l² the mean of l_c²: a class that lies farther out than others does not
       claim as much less as its distance says.
 
     So the order and the split of lessons do not matter. `Lesson.replay` is not learned: it was before.
