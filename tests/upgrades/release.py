@@ -147,6 +147,14 @@ def all_outputs(agent: Agent, X: np.ndarray) -> dict[str, np.ndarray]:
     return outputs(agent, X) | more | ({} if calibrated is None else {"calibrated": calibrated})
 
 
+def options_then(method: str, options: Row) -> Row:
+    """Options under which a release fitted an agent; the defaults of its closed-form head are others now."""
+    if method != "cual-plus":
+        return options
+    name = "head_options" if "head_options" in options else "head"
+    return {**options, name: {"shrink": 0.5, "even": 0.25, "scarce": 0.0, **options.get(name, {})}}
+
+
 def repaired(agent: Agent, X: np.ndarray, labels: list[str]) -> Agent:
     """Taught with a mistake, which is put right: every kind of repair, one after the other."""
     y = ["uhu" if label == "owl" and row % 2 else label for row, label in enumerate(labels)]

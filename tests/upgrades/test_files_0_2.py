@@ -102,7 +102,8 @@ def test_an_agent_says_what_it_said(
 def test_an_agent_is_fitted_and_adapted_as_it_was(name: str, expected: Row, arrays: Arrays) -> None:
     made = expected["agents"][name]["made"]
     data = {key: arrays[f"data.{made['data']}.{key}"] for key in ("X", "y", "pool0", "ids0", "labels0")}
-    options = {"seed": made["seed"], "encoder": made["encoder"], **made["options"]}
+    then = release.options_then(made["method"], made["options"])
+    options = {"seed": made["seed"], "encoder": made["encoder"], **then}
     check_file(
         Agent.fit(data["X"], data["y"], method=made["method"], **options),
         SECOND / "agents" / f"{name}-v0.agent",

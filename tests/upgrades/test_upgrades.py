@@ -149,7 +149,7 @@ def test_an_agent_says_what_it_said(
 def test_an_agent_is_fitted_and_adapted_as_it_was(name: str, expected: Row, arrays: Arrays) -> None:
     made = expected["agents"][name]["made"]
     data = {k: arrays[f"data.{made['data']}.{k}"] for k in ("X", "y", "pool0", "ids0", "labels0")}
-    options = {**made["options"], "encoder": made["encoder"]}
+    options = {**release.options_then(made["method"], made["options"]), "encoder": made["encoder"]}
     if not models_classes(made["method"]):  # such options were ignored; now they are refused
         options = {k: v for k, v in options.items() if not k.startswith("uncertainty")}
     agent = Agent.fit(data["X"], data["y"], method=made["method"], seed=made["seed"], **options)

@@ -1,4 +1,4 @@
-"""Methods as release 0.1.0 spelled them: flags and names instead of parts. They still load and are taken.
+"""Methods as earlier releases spelled them: flags and names instead of parts, other defaults. They still load.
 
 Everything that knows the old names is here; when they are no longer taken, this file goes.
 """
@@ -36,10 +36,26 @@ _DIVERSE = {"diverse-uncertain": "diverse"}
 """Strategies that another one has replaced."""
 
 
+_UNAWARE = {"shrink": 0.5, "even": 0.25, "scarce": 0.0}
+"""What the closed-form head was set to before it knew how few its samples are."""
+
+
+def _head_then(head: Mapping[str, Any]) -> dict[str, Any]:
+    """A head that was written before some of its options had the defaults of now.
+
+    >>> _head_then({"name": "ridge", "shrink": 1.0})
+    {'shrink': 1.0, 'even': 0.25, 'scarce': 0.0, 'name': 'ridge'}
+    >>> _head_then({"name": "mlp", "hidden": 16})
+    {'name': 'mlp', 'hidden': 16}
+    """
+    unaware = head["name"] == "ridge" and "scarce" not in head
+    return {**(_UNAWARE if unaware else {}), **head}
+
+
 def _unplanned(row: Mapping[str, Any]) -> dict[str, Any]:
     """A method whose later questions were those of `diverse-uncertain`, as it is written now."""
     learner = {name: value for name, value in row["learner"].items() if name != "second_space"}
-    given = {**row, "learner": learner}
+    given = {**row, "learner": learner, "head": _head_then(row["head"])}
     if row["then"].get("name") in _DIVERSE or not _GONE["learner"].isdisjoint(row["learner"]):
         for part, gone in _GONE.items():
             if row[part] is not None:
@@ -135,5 +151,5 @@ def read(row: Mapping[str, Any]) -> dict[str, Any]:
         "then": {"name": _DIVERSE.get(row["then"], row["then"])},
         "believe": believe,
         "rounds": row["iterations"],
-        "head": {"name": row["head"], **row["head_options"]},
+        "head": _head_then({"name": row["head"], **row["head_options"]}),
     }
