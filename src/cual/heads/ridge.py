@@ -333,14 +333,13 @@ class Ridge:
 
     def _ridge(self, n: float) -> float:
         """λ, if `n` samples were learned. Random features add no dimensions to those that they stand for."""
-        return max(self.shrink, self.scarce * min(self.width, self._inner) / n)
+        return max(self.shrink, self.scarce * min(self.width, self._inner) / max(n, NO_SAMPLES))
 
     def _noise(self, squares: Tensor, counts: Tensor, factor: Tensor, ridge: Tensor) -> Tensor:
         """What is noise of the squared lengths of whitened class means: tr(Σ⁻¹ S) / n_c, S = Σ − ridge · I."""
         if not self.scarce:
             return torch.zeros_like(squares)
-        inverse = torch.linalg.solve_triangular(factor, torch.eye(len(factor)).to(factor), upper=False)
-        of_sample = (len(factor) - ridge * inverse.square().sum()).clamp(min=0)
+        of_sample = (len(factor) - ridge * torch.cholesky_inverse(factor).trace()).clamp(min=0)
         most = (squares - LEAST_OF_MEAN * squares.mean()).clamp(min=0)
         return torch.minimum(self.scarce * of_sample / counts, most)
 
@@ -447,8 +446,8 @@ class Ridge:
     @classmethod
     def from_state(cls, state: Mapping[str, Tensor], **options: int | float) -> Self:
         """The head that `state` was taken from, on its sums' device; `options` replace saved ones."""
-        none = torch.zeros(())  # `scarce` is younger than some files
-        saved: dict[str, Any] = {n: kind(state.get(n, none).item()) for n, kind in cls.OPTIONS.items()}
+        state = {"scarce": torch.zeros(()), **state}  # younger than some files
+        saved: dict[str, Any] = {name: kind(state[name].item()) for name, kind in cls.OPTIONS.items()}
         merged: dict[str, Any] = {**saved, **options}
         head = cls(**merged)
         head.width = int(state["width"])
