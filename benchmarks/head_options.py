@@ -13,7 +13,6 @@ differs with other options. Accuracy, not time.
 
 import argparse
 import multiprocessing
-from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -55,12 +54,8 @@ def stream_row(name: str, path: str, seed: int, kind: str) -> dict[str, float]:
         names = np.array(truth.first_names(agent.classes_.tolist()))
         rows = stream.test_rows(task.number)
         labels, state = truth.labels[rows], agent.head.state()
-        tasks.append([accuracy(head(state, options), X[rows], names, labels) for options in OPTIONS.values()])
+        tasks.append([accuracy(Ridge.from_state(state, **o), X[rows], names, labels) for o in OPTIONS.values()])
     return dict(zip(OPTIONS, np.mean(tasks, axis=0).tolist(), strict=True))
-
-
-def head(state: Mapping[str, torch.Tensor], options: Mapping[str, float]) -> Ridge:
-    return Ridge.from_state(state, **options)
 
 
 def accuracy(head: Ridge, X: torch.Tensor, names: np.ndarray, labels: np.ndarray) -> float:
