@@ -120,6 +120,7 @@ ABLATIONS: dict[str, Changes] = {
     "all questions at random": {"first": "random", "then": "random"},
     "doubts do not count": {"first": SURE, "then": SURE},
     "all questions at once": {"first_share": 1.0, "rounds": 1},
+    "questions by k-means": {"first": "diverse", "then": "diverse"},
     "no pseudo-labels": {"believe": None},
     "lengths of means as they are": {"head": {"even": 0.0}},
     "few samples trusted like many": {"head": {"shrink": 0.5, "scarce": 0.0}},

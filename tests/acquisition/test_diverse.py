@@ -9,50 +9,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cual.acquisition import PoolView, diverse
-from cual.acquisition.diverse import Diverse, _dealt, _grouped, _starts, _Wanted
-
-Rows = np.ndarray
-
-
-def view_of(X: Rows, novelty: Rows | None = None, asked: Rows | None = None, **given: Any) -> PoolView:
-    """Samples that look novel, or as novel as is said: 1 is more novel than all known samples."""
-    novelty = np.ones(len(X), np.float32) if novelty is None else novelty.astype(np.float32)
-    asked = np.empty((0, X.shape[1])) if asked is None else asked
-    return PoolView(
-        scores=novelty,
-        threshold=0.5,
-        features=lambda at: X[at].astype(np.float32),
-        asked=lambda: asked.astype(np.float32),
-        first=lambda: novelty,
-        **given,
-    )
-
-
-def doubtful(doubt: Rows) -> dict[str, Any]:
-    """Fields of a view in which a novel class holds each sample but for its doubt, and nobody the rest."""
-    p = np.stack([np.zeros(len(doubt)), 1 - doubt], axis=1).astype(np.float32)
-    return {"classes": np.ones(len(doubt), np.int64), "n_old": 1, "probabilities": lambda: p}
+from cual.acquisition import PoolView, diverse, planning
+from cual.acquisition.diverse import Diverse
+from cual.acquisition.planning import Wanted, dealt, grouped, starts
+from pools_to_ask import Rows, clusters, doubtful, unit, view_of
 
 
 def choose(view: PoolView, n: int, seed: int = 0, **options: Any) -> list[int]:
     return Diverse(**options).choose(view, n, np.random.default_rng(seed)).tolist()
 
 
-def clusters(sizes: list[int], width: int = 16, noise: float = 0.03, seed: int = 0) -> tuple[Rows, Rows]:
-    """Directions around as many centres as there are sizes, in an order by chance, and their clusters."""
-    rng = np.random.default_rng(seed)
-    centres = rng.standard_normal((len(sizes), width))
-    y = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
-    X = centres[y] / np.linalg.norm(centres[y], axis=1, keepdims=True)
-    return X + noise * rng.standard_normal((len(y), width)), y
-
-
 # -- the formulas ----------------------------------------------------------------------------------------------
-
-
-def unit(v: Rows) -> Rows:
-    return v / np.linalg.norm(v)
 
 
 def planned(
@@ -163,15 +130,15 @@ def test_answered_samples_stay_centres_and_hold_their_group() -> None:
     X, y = clusters([30, 12, 7])
     D = torch.nn.functional.normalize(torch.from_numpy(X).float(), dim=1)
     ones = torch.ones(len(X))
-    wanted = _Wanted(D, ones, ones, torch.zeros(len(X)))
+    wanted = Wanted(D, ones, ones, torch.zeros(len(X)))
     asked = D[[int(np.flatnonzero(y == 0)[0])]]
-    centres, nearest = _grouped(wanted, asked, 2, 15, np.random.default_rng(0))
+    centres, nearest = grouped(wanted, asked, 2, 15, np.random.default_rng(0))
     assert torch.equal(centres[:1], asked)  # where it was, although its group has another mean
     assert {int(c) for c in y[(nearest == 0).numpy()]} == {0}
     assert (nearest[torch.from_numpy(y == 0)] == 0).all()
     assert len({int(g) for g in nearest.tolist()}) == 3
-    starts = _starts(wanted, asked, 200, np.random.default_rng(0))
-    assert (y[starts[:2]] > 0).all()
+    first = starts(wanted, asked, 200, np.random.default_rng(0))
+    assert (y[first[:2]] > 0).all()
 
 
 def test_asking_goes_on_where_it_was_planned() -> None:
@@ -222,7 +189,7 @@ def test_a_plan_of_hundreds_is_made_in_parts(n: int, monkeypatch: pytest.MonkeyP
     parts: list[int] = []
     short = diverse._short_plan
 
-    def noted(wanted: _Wanted, asked: torch.Tensor, n: int, *more: Any) -> torch.Tensor:
+    def noted(wanted: Wanted, asked: torch.Tensor, n: int, *more: Any) -> torch.Tensor:
         parts.append(n)
         return short(wanted, asked, n, *more)
 
@@ -231,7 +198,7 @@ def test_a_plan_of_hundreds_is_made_in_parts(n: int, monkeypatch: pytest.MonkeyP
     chosen = choose(view_of(X, asked=asked, left=n), n)
     assert len(parts) > 5
     assert sum(parts) == n
-    assert max(parts) <= diverse.AT_ONCE
+    assert max(parts) <= planning.AT_ONCE
     assert len(chosen) == len(set(chosen)) == n
     assert set(y[chosen].tolist()) | set(y[:20].tolist()) == set(range(40))
     assert choose(view_of(X, asked=asked, left=n), n) == chosen
@@ -263,11 +230,11 @@ def test_all_questions_are_dealt_out_and_no_group_gets_more_than_it_has(
     sizes = [size for size, _ in groups]
     masses = np.array([mass if size else 0 for size, mass in groups], np.float32)
     n = int(share * sum(sizes))
-    counts = _dealt(n, masses, sizes)
+    counts = dealt(n, masses, sizes)
     assert sum(counts) == n
     assert all(0 <= count <= size for count, size in zip(counts, sizes, strict=True))
 
 
 def test_questions_are_dealt_out_by_mass() -> None:
-    assert _dealt(10, np.array([1, 3, 6], np.float32), [50, 50, 50]) == [1, 3, 6]
-    assert _dealt(10, np.array([1, 1, 8], np.float32), [50, 50, 4]) == [3, 3, 4]  # what one has not, others get
+    assert dealt(10, np.array([1, 3, 6], np.float32), [50, 50, 50]) == [1, 3, 6]
+    assert dealt(10, np.array([1, 1, 8], np.float32), [50, 50, 4]) == [3, 3, 4]  # what one has not, others get

@@ -1,6 +1,6 @@
-"""cual-plus: prototypes in whitened space, diverse questions, the pool labelled at once, a closed-form head."""
+"""cual-plus: prototypes in whitened space, questions that settle most, one labelling, a closed-form head."""
 
-from cual.acquisition.diverse import Diverse
+from cual.acquisition.coverage import Coverage
 from cual.heads import Ridge
 from cual.learners import Prototypes
 from cual.methods.base import Method, add
@@ -11,8 +11,8 @@ CUAL_PLUS = add(
         name="cual-plus",
         summary="asks what nothing explains, labels the whole pool at once, closed-form head",
         learner=Prototypes(),
-        first=Diverse(),
-        then=Diverse(),
+        first=Coverage(),
+        then=Coverage(),
         first_share=0.6,
         believe=LikelierThanNot(),
         believes_last=True,
