@@ -42,8 +42,8 @@ DIFFERENCES: dict[str, dict[str, Any]] = {
     "oracle-novel": {**RANDOM, "budget_factor": None, "head": "ridge"},
     "cual-plus": {
         "learner": "prototypes",
-        "first": "diverse",
-        "then": "diverse",
+        "first": "coverage",
+        "then": "coverage",
         "first_share": 0.6,
         "believe": "likelier-than-not",
         "believes_last": True,

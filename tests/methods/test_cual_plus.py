@@ -149,28 +149,32 @@ def test_a_class_that_no_answer_names_is_believed_by_nobody_and_asked_about_next
     assert {int(truth[i]) for i in only.pseudo_labels} == {named}
 
 
-@pytest.mark.parametrize("seed", [0, 1, 4])
-def test_a_class_that_was_missed_is_asked_about_first_in_the_next_pool(seed: int) -> None:
-    draw = drawer(seed, 13)
-    agent = Agent.fit(*draw(dict.fromkeys(range(10), 60)), "cual-plus")
-    pool, truth = draw({**TEN, 10: 30, 11: 30})
-    task = agent.adapt(pool, budget=1)
-    query = task.ask()
-    named = int(truth[query.ids[0]])
-    (missed,) = {10, 11} - {named}
-    task.tell(query.id, {query.ids[0]: named})
-    assert task.ask() is None
-    after = task.finish()
-    features = {tuple(row): int(c) for row, c in zip(pool.astype(np.float16).tolist(), truth, strict=True)}
-    remembered = [features[tuple(row)] for row in after.unexplained.tolist()]
-    assert len(remembered) > 25
-    assert set(remembered) == {missed}
-    again, labels = draw({**TEN, 10: 15, 11: 15, 12: 15})
-    query = after.adapt(again, budget=4).ask()
-    assert labels[query.ids[0]] == missed
-    assert labels[query.ids[0]] not in after.classes_
-    forgetful = replace(after, remembered=None).adapt(again, budget=4).ask()
-    assert labels[forgetful.ids[0]] == 12  # which is as novel, and was not met before
+def test_a_class_that_was_missed_is_mostly_asked_about_first_in_the_next_pool() -> None:
+    """Beside one that is as novel and more frequent: in five of seven draws, and in one without its memory."""
+
+    def first_asked(seed: int) -> tuple[bool, bool]:
+        draw = drawer(seed, 13)
+        agent = Agent.fit(*draw(dict.fromkeys(range(10), 60)), "cual-plus")
+        pool, truth = draw({**TEN, 10: 30, 11: 30})
+        task = agent.adapt(pool, budget=1)
+        query = task.ask()
+        named = int(truth[query.ids[0]])
+        (missed,) = {10, 11} - {named}
+        task.tell(query.id, {query.ids[0]: named})
+        assert task.ask() is None
+        after = task.finish()
+        features = {tuple(row): int(c) for row, c in zip(pool.astype(np.float16).tolist(), truth, strict=True)}
+        remembered = [features[tuple(row)] for row in after.unexplained.tolist()]
+        assert len(remembered) > 25
+        assert set(remembered) == {missed}
+        again, labels = draw({**TEN, 10: 15, 11: 15, 12: 16})
+        queries = [a.adapt(again, budget=4).ask() for a in (after, replace(after, remembered=None))]
+        with_memory, without = (labels[query.ids[0]] == missed for query in queries)
+        return with_memory, without
+
+    with_memory, without = zip(*map(first_asked, range(7)), strict=True)
+    assert sum(with_memory) >= 5
+    assert sum(without) <= 1
 
 
 def test_asking_one_by_one_finds_at_least_as_many_classes_as_asking_all_at_once() -> None:

@@ -184,8 +184,11 @@ def test_a_method_of_format_1_is_read_with_the_options_that_it_used() -> None:
     assert math.isinf(read(budget_factor=None).budget_factor)
 
 
-def test_a_cual_plus_from_before_questions_were_planned_is_today_s() -> None:
-    """As it was written between release 0.1.0 and then: two strategies, and a crowd instead of a walk."""
+def test_a_cual_plus_from_before_questions_were_planned_is_today_s_but_for_its_questions() -> None:
+    """As it was written between release 0.1.0 and then: two strategies, and a crowd instead of a walk.
+
+    Files say by name whom they ask, so they go on asking the medoids of a k-means.
+    """
     today = methods["cual-plus"].to_json()
     crowd = {"crowd": 10, "voters": 15, "crowd_in_novelty": True, "crowd_weight": 2.0, "crowd_edge": 0.8}
     gone = ("neighbours", "walk", "strange_weight", "strange_edge", "none_of_these")
@@ -197,7 +200,8 @@ def test_a_cual_plus_from_before_questions_were_planned_is_today_s() -> None:
         "then": {"name": "diverse-uncertain", "company": 10, "likely": 40, "candidates": 10, "turns": 15},
         "believe": {"name": "likelier-than-not", "share": 0.5, "precision": 0.0, "most_old": 2500},
     }
-    assert Method.from_json(written) == methods["cual-plus"].but(learner={"few": 50})
+    asking = {"first": "diverse", "then": "diverse"}
+    assert Method.from_json(written) == methods["cual-plus"].but(learner={"few": 50}, **asking)
 
 
 @pytest.mark.parametrize("name", heads.names())
