@@ -32,12 +32,12 @@ class Coverage:
     """Ask where an answer settles most, one question after the other.
 
     A sample weighs q⁴ max(doubt, d), where q is the share of known validation samples that looked less novel at
-    first, and doubt the share that its likeliest class does not hold (1 while no novel class is known); twice as
-    much if something like it stayed unexplained in an earlier pool. Two samples of cosine c are of one class with
-    the chance σ(2 (c − t) / s), where s is the deviation of the cosines of pairs, and t what one pair in 2 n
-    exceeds, for n questions in all (in ten, if that is fewer). What an answer adds is the weight of all samples,
-    each by how much likelier it is of this class than of the nearest that was asked about before. A sample that is
-    like no other settles itself alone.
+    first, and doubt the share that its likeliest class does not hold (1 while no novel class is known); twice
+    that if something like it stayed unexplained in an earlier pool. Two samples of cosine c are of one class
+    with the chance σ(2 (c − t) / s), where s is the deviation of the cosines of pairs, and t what one pair in
+    2 n exceeds, for n questions in all (in ten, if that is fewer). What an answer adds is the weight of all
+    samples, each by how much likelier it is of this class than of the nearest that was asked about before. A
+    sample that is like no other settles itself alone.
 
     Parameters
     ----------
