@@ -1,4 +1,4 @@
-"""How long it takes to choose whom to ask: `diverse` against k-means as one would write it down.
+"""How long it takes to choose whom to ask: `coverage` against k-means as one would write it down.
 
     python benchmarks/questions.py [--rows 500000] [--questions 10000] [--threads 2]
 
@@ -15,7 +15,7 @@ import torch
 from torch.nn.functional import normalize, one_hot
 
 from cual.acquisition import PoolView
-from cual.acquisition.diverse import Diverse
+from cual.acquisition.coverage import Coverage
 
 WIDTH, GROUPS, CANDIDATES, TURNS = 512, 200, 8000, 15
 
@@ -78,7 +78,7 @@ def compare(rng: np.random.Generator) -> None:
     view = view_of(X, rng, [])
     weights = np.maximum(view.novelty() ** 4, 1e-4).astype(np.float64)
     weights /= weights.sum()
-    strategy = Diverse(candidates=CANDIDATES, turns=TURNS)
+    strategy = Coverage(candidates=CANDIDATES)
     print(f"{CANDIDATES:,} candidates × {WIDTH}: times faster than plain k-means")
     for n in (100, 400, 1600):
         ours = seconds(lambda n=n: strategy.choose(view, n, np.random.default_rng(0)), times=2)
@@ -89,7 +89,7 @@ def compare(rng: np.random.Generator) -> None:
 def many(rows: int, questions: int, rng: np.random.Generator) -> None:
     looked_at: list[int] = []
     view = view_of(made_up(rows, rng), rng, looked_at)
-    taken = seconds(lambda: Diverse().choose(view, questions, np.random.default_rng(0)))
+    taken = seconds(lambda: Coverage().choose(view, questions, np.random.default_rng(0)))
     print(f"{questions:,} questions of {rows:,} × {WIDTH}: {sum(looked_at):,} candidates, {taken:.1f} s")
 
 
