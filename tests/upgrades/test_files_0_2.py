@@ -213,7 +213,8 @@ def test_a_pool_holds_what_it_held(expected: Row, arrays: Arrays) -> None:
 
 @pytest.mark.usefixtures("bits")
 def test_the_rows_of_the_default_method_come_out_again(expected: Row, tmp_path: Path) -> None:
-    command = ["bench", "run", *release.PROTOCOL, "--methods", "cual-plus", "--seeds", "0"]
+    asking = ["--option", "first=diverse", "--option", "then=diverse"]  # as it did then
+    command = ["bench", "run", *release.PROTOCOL, "--methods", "cual-plus", *asking, "--seeds", "0"]
     done = typer.testing.CliRunner().invoke(app, [*command, "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output
     rows = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
