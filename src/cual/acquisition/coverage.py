@@ -19,8 +19,6 @@ PAIRS = 20_000
 """Pairs of samples that it is seen from how alike samples are."""
 STEEPNESS = 2.0
 """What a deviation of the pairs' cosines counts, in logits, for being of one class."""
-FEWEST = 5
-"""Questions for which it is judged, at least: with one or two, half of all pairs would be of one class."""
 LEAST_DEVIATION = 1e-3
 """Of cosines, where samples are all alike."""
 LAZY = 32
@@ -35,9 +33,9 @@ class Coverage:
     first, and doubt the share that its likeliest class does not hold (1 while no novel class is known); twice
     that if something like it stayed unexplained in an earlier pool. Two samples of cosine c are of one class
     with the chance σ(2 (c − t) / s), where s is the deviation of the cosines of pairs, and t what one pair in
-    2 n exceeds, for n questions in all (in ten, if that is fewer). What an answer adds is the weight of all
-    samples, each by how much likelier it is of this class than of the nearest that was asked about before. A
-    sample that is like no other settles itself alone.
+    2 n exceeds, for n questions in all. What an answer adds is the weight of all samples, each by how much
+    likelier it is of this class than of the nearest that was asked about before. A sample that is like no other
+    settles itself alone.
 
     Parameters
     ----------
@@ -110,7 +108,7 @@ def _alike(D: Tensor, weights: Tensor, n: int, rng: np.random.Generator) -> tupl
     cosines = torch.cat(
         [(D[i] * D[j]).sum(dim=1) for i, j in zip(first.split(2048), second.split(2048), strict=True)]
     )
-    return float(cosines.quantile(1 - 0.5 / max(n, FEWEST))), max(float(cosines.std()), LEAST_DEVIATION)
+    return float(cosines.quantile(1 - 0.5 / n)), max(float(cosines.std()), LEAST_DEVIATION)
 
 
 def _gains(pairs: Tensor, settled: Tensor, weights: Tensor) -> Tensor:
