@@ -150,7 +150,7 @@ def test_a_class_that_no_answer_names_is_believed_by_nobody_and_asked_about_next
 
 
 def test_a_class_that_was_missed_is_asked_about_sooner_in_the_next_pool() -> None:
-    """First of all in some of seven draws, beside a class that is a third larger; without memory in one at most."""
+    """First of all in some of seven draws, beside a class a third larger; without memory in one at most."""
 
     remembered: list[bool] = []
 
