@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cual import options
 from cual.acquisition.base import PoolView, acquisition
-from cual.acquisition.planning import Wanted, directions, in_parts, most_wanted
+from cual.acquisition.planning import PER_QUESTION, Wanted, planned
 from cual.types import IntArray
 
 PAIRS = 20_000
@@ -62,16 +62,12 @@ class Coverage:
         return [{}, {"candidates": 4}, {"least_doubt": 1.0}]
 
     def choose(self, view: PoolView, n: int, rng: np.random.Generator) -> IntArray:
-        n = min(n, len(view.scores))
-        if not n:
-            return np.empty(0, np.int64)
-        planned = min(max(n, view.left), len(view.scores))
-        at, wanted = most_wanted(view, max(self.candidates, 5 * planned), self.least_doubt)
-
         def plan(some: Wanted, asked: Tensor, m: int) -> Tensor:
-            return settling(some, asked, m, rng)
+            most = min(len(some.novel), max(self.candidates, PER_QUESTION * m))  # all pairs are held
+            at = some.weights.topk(most).indices.sort().values
+            return at[settling(some.take(at), asked, m, rng)]
 
-        return at[in_parts(plan, wanted, directions(view.asked()), planned, rng)[:n].numpy()]
+        return planned(view, n, self.candidates, self.least_doubt, plan, rng)
 
 
 def settling(wanted: Wanted, asked: Tensor, n: int, rng: np.random.Generator) -> Tensor:
@@ -122,5 +118,5 @@ def _largest(gains: Tensor, pairs: Tensor, settled: Tensor, weights: Tensor) -> 
         some = gains.topk(min(LAZY, len(gains))).indices
         gains[some] = torch.where(gains[some].isneginf(), gains[some], _gains(pairs[some], settled, weights))
         best = some[gains[some].argmax()]
-        if gains[best] >= gains.max():  # of equals, too: others are no larger than they look
+        if not gains.max() > gains[best]:  # of equals, too: others are no larger than they look
             return int(best)

@@ -13,7 +13,7 @@ from torch.nn.functional import normalize, one_hot
 
 from cual import options
 from cual.acquisition.base import PoolView, acquisition
-from cual.acquisition.planning import Wanted, directions, grouped, in_parts, most_wanted
+from cual.acquisition.planning import Wanted, grouped, planned
 from cual.types import IntArray
 
 
@@ -54,16 +54,10 @@ class Diverse:
         return [{}, {"candidates": 4, "turns": 1}, {"least_doubt": 1.0}]
 
     def choose(self, view: PoolView, n: int, rng: np.random.Generator) -> IntArray:
-        n = min(n, len(view.scores))
-        if not n:
-            return np.empty(0, np.int64)
-        planned = min(max(n, view.left), len(view.scores))
-        at, wanted = most_wanted(view, max(self.candidates, 5 * planned), self.least_doubt)
-
         def plan(some: Wanted, asked: Tensor, m: int) -> Tensor:
             return _short_plan(some, asked, m, self.turns, rng)
 
-        return at[in_parts(plan, wanted, directions(view.asked()), planned, rng)[:n].numpy()]
+        return planned(view, n, self.candidates, self.least_doubt, plan, rng)
 
 
 def _short_plan(wanted: Wanted, asked: Tensor, n: int, turns: int, rng: np.random.Generator) -> Tensor:

@@ -19,6 +19,8 @@ AT_ONCE = 256
 """Questions that are planned together; longer plans are made in parts."""
 BLOCK = 2048
 """Candidates whose features are looked at together."""
+PER_QUESTION = 5
+"""Candidates for each question, at least."""
 PARTS_TURNS = 5
 """Turns of the k-means that makes parts."""
 
@@ -89,13 +91,25 @@ Plan = Callable[[Wanted, Tensor, int], Tensor]
 """Positions of some wanted samples, the most needed first, beside those that were asked before."""
 
 
+def planned(
+    view: PoolView, n: int, candidates: int, least_doubt: float, plan: Plan, rng: np.random.Generator
+) -> IntArray:
+    """The first `n` positions of a plan of all questions that are left."""
+    n = min(n, len(view.scores))
+    if not n:
+        return np.empty(0, np.int64)
+    left = min(max(n, view.left), len(view.scores))
+    at, wanted = most_wanted(view, max(candidates, PER_QUESTION * left), least_doubt)
+    return at[in_parts(plan, wanted, directions(view.asked()), left, rng)[:n].numpy()]
+
+
 def in_parts(plan: Plan, wanted: Wanted, asked: Tensor, n: int, rng: np.random.Generator) -> Tensor:
     """`n` positions of `wanted`, the most needed first. A long plan is made in parts, for its cost."""
     if n <= AT_ONCE:
         return plan(wanted, asked, n)
     centres, nearest = grouped(wanted, asked[:0], math.isqrt(n), PARTS_TURNS, rng)
-    if len(nearest.unique()) == 1:  # all alike: the only part would be the whole again
-        return plan(wanted, asked, n)
+    if len(nearest.unique()) == 1:  # all alike: the only part would be the whole again, and nothing to plan
+        return wanted.weights.argsort(descending=True, stable=True)[:n]
     part_of = (asked @ centres.T).argmax(dim=1) if len(asked) else torch.empty(0, dtype=torch.int64)
     rows = [(nearest == g).nonzero().flatten() for g in range(len(centres))]
     masses = torch.stack([wanted.weights[r].sum() for r in rows]).numpy()
