@@ -19,7 +19,7 @@ makes novel ones ten times rarer):
     outlook                           estimates of how many samples are novel
 
 `flatness` belongs on seeds that no reported figure uses (10, 11, …). Text features, `*-minilm.npz`, are what
-benchmarks/text.sh makes in its folder OUT.
+benchmarks/text.sh makes in its folder OUT; sections, letters and looks are of benchmarks/unseen.py.
 
 Every file has a table, and every line of it is a variant: accuracy over tasks (mean ± deviation over seeds);
 classes never found, and how often a class that was in a pool was still unknown after it, both over all seeds;
@@ -67,6 +67,8 @@ class Source:
         The budget where classes are thinned out (IMBALANCE).
     file, labels
         The `.npz` that the features lie in, and the name of its array of labels.
+    natural
+        Old samples are drawn as frequent as their classes are.
     """
 
     first: int
@@ -76,6 +78,7 @@ class Source:
     file: str
     buffer: int = 2500
     labels: str = "y"
+    natural: bool = False
 
 
 FILES = {
@@ -86,6 +89,9 @@ FILES = {
     "banking77-minilm": Source(17, 10, 0.025, 0.05, "banking77-minilm.npz"),
     "clinc150-minilm": Source(75, 25, 0.025, 0.05, "clinc150-minilm.npz"),
     DIGITS: Source(2, 2, 0.03, 0.03, DIGITS),
+    "sections": Source(9, 6, 0.0125, 0.02, "sections-minilm.npz", natural=True),
+    "letters": Source(12, 4, 0.0125, 0.03, "letters-lite0.npz"),
+    "looks": Source(8, 4, 0.0125, 0.05, "looks-lite0.npz"),
 }
 
 Changes = dict[str, Any]
@@ -278,7 +284,8 @@ class Job:
             buffer=source.buffer,
             device=self.device,
             options={name: value for name, value in changes.items() if not name.isupper()},
-            **{name.lower(): changes[name] for name in PROTOCOL if name in changes},
+            **{"natural": source.natural}
+            | {name.lower(): changes[name] for name in PROTOCOL if name in changes},
         )
 
     @property

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from cual.bench.runner import fit_first, walk
@@ -172,3 +173,47 @@ def test_the_papers_tables_are_printed_with_both_averages(
     assert "| method | +1 | +3 | +5 | +7 |" in printed
     assert "| cual | 55.0 ± 7.1 |" in printed
     assert "| cual | 77.5 ± 3.5 |" in printed
+
+
+def test_clairvoyant_questions_are_as_many_all_of_new_classes_and_evenly_dealt(benchmark_module: Any) -> None:
+    module = benchmark_module("clairvoyant")
+    job = module.Job(module.AT_ONCE | {"IMBALANCE": 8.0}, module.DIGITS, 3, module.DIGITS)
+    setting, data = job.setting, module.load(module.DIGITS, "y", 0)
+    stream = data.stream(setting, 3)
+    agent = fit_first(setting, "cual-plus", 3, data, stream)
+    task = stream.tasks[0]
+    n = round(setting.budget * len(task.rows))
+    for by_lot in (False, True):
+        adaptation, after = module.told(agent, setting, task, data, by_lot)
+        labels = [data.truth.labels[i] for i in adaptation.answers]
+        assert len(labels) == n > 2
+        assert not set(labels) & set(agent.classes_.tolist())
+        assert all(data.truth.labels[i] == label for i, label in adaptation.answers.items())
+        assert adaptation.pseudo_labels
+        assert after.version == 1
+        if not by_lot:
+            assert set(labels) == set(data.truth.classes(task.new))
+            assert max(map(labels.count, labels)) - min(map(labels.count, labels)) <= 1
+
+
+def test_middles_of_groups_are_different_samples(benchmark_module: Any) -> None:
+    module = benchmark_module("clairvoyant")
+    D = torch.tensor([[1.0, 0.0], [0.96, 0.28], [0.96, -0.28], [0.0, 1.0], [0.28, 0.96], [-0.28, 0.96]])
+    for seed in range(20):
+        chosen = module.middles(D, 2, np.random.default_rng(seed))
+        assert len(set(chosen)) == 2
+    assert {0, 3} in [set(module.middles(D, 2, np.random.default_rng(seed))) for seed in range(20)]
+    assert sorted(module.middles(D, 6, np.random.default_rng(0))) == list(range(6))
+
+
+def test_a_look_of_a_thing_is_a_class_of_its_own(benchmark_module: Any, tmp_path: Path) -> None:
+    np.savez(
+        tmp_path / "pacs-lite0.npz",
+        X=np.eye(3, dtype=np.float16),
+        y=np.array(["dog", "dog", "cat"]),
+        domain=np.array(["photo", "sketch", "photo"]),
+    )
+    benchmark_module("unseen").make_looks(tmp_path / "looks.npz", tmp_path)
+    with np.load(tmp_path / "looks.npz") as looks:
+        assert looks["y"].tolist() == ["dog photo", "dog sketch", "cat photo"]
+        assert looks["X"].shape == (3, 3)
