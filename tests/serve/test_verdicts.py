@@ -53,7 +53,10 @@ def test_every_prediction_says_how_sure_and_how_known(here: Site) -> None:
 def test_without_verdicts_the_answer_is_the_old_one(here: Site) -> None:
     told = ask(here, verdicts=False)
     assert list(told) == ["version", "labels", "probabilities"]
-    assert {name: ask(here)[name] for name in told} == told
+    judged = ask(here)
+    assert (judged["version"], judged["labels"]) == (told["version"], told["labels"])
+    # How many rows are computed at once is found out on the way, and decides on the last bits.
+    assert judged["probabilities"] == pytest.approx(told["probabilities"], abs=1e-6)
 
 
 def test_a_request_can_ask_for_another_rate(here: Site) -> None:
