@@ -597,6 +597,15 @@ def test_what_is_charged_and_promised_leaves_so_much_less_room() -> None:
     assert naming(state, dict.fromkeys("abcd", "elk"), BELIEVED, about, None)[1:] == (3, 1, 0)
 
 
+def test_naming_what_was_there_already_charges_nothing() -> None:
+    state = begun(5)
+    state = state.after(recording(state, {"a": "cat"}, about, "Ada"))
+    named = naming(state, {"a": "elk", "b": "elk"}, BELIEVED, about, "Ada")
+    assert named[1:] == (1, 0, 0)
+    after = state.after(named.events)
+    assert (after.answers["a"], after.answers["b"], after.charged) == ("elk", "elk", named.charged)
+
+
 def test_what_naming_writes_down() -> None:
     named = naming(begun(1), {"a": "elk", "b": "fox", "c": "fox"}, BELIEVED, about, "Ada")
     known = {"score": 3.5, "of": "a", "sample": "a", "suggestion": "owl", "unasked": True}

@@ -24,7 +24,7 @@ class Naming(NamedTuple):
 
     events: list[Row]
     charged: int
-    """Samples whose class is an answer now."""
+    """Samples whose class is an answer now that was paid for."""
     noted: int
     """Those for which the budget had no room: rejected, the class noted."""
     confirmed: int
@@ -80,7 +80,7 @@ def naming(
             raise UnknownSample(f"sample {sample!r} has no pseudo-label")
         if question is not None:  # named before: another class in its place costs nothing more
             rows += state.answering(question.query, {sample: label}, person, settle=True)
-            charged += 1
+            charged += not question.recorded
         elif believed[sample] == label:
             rows += judging(state, [sample], True, believed, person)
             confirmed += 1
